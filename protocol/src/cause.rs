@@ -1,0 +1,166 @@
+//! How things end: the five statuses, the causes behind two of them, and finer codes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The five public statuses of a job; they are final as a list (section 2 of the semantics).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Launched, not started yet.
+    Queued,
+    /// Started and not over.
+    Running,
+    /// Over: the body ended well.
+    Completed,
+    /// Over: it did not end well; the cause says how.
+    Error,
+    /// Over: somebody stopped it; the cause says who.
+    Cancelled,
+}
+
+impl Status {
+    /// True for the three statuses that never change again.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Error | Self::Cancelled)
+    }
+
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Error => "error",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why a job ended as `error` or `cancelled`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Error: the body said so, or a command left with another status than 0.
+    Failed,
+    /// Error: the body panicked.
+    Panic,
+    /// Error: it could not be started.
+    Spawn,
+    /// Error: a limit of time passed; the code says which.
+    Timeout,
+    /// Error: its budget was used up.
+    Budget,
+    /// Error: a job it needs did not complete.
+    Dependency,
+    /// Error: the supervisor stopped before the job did.
+    Interrupted,
+    /// Cancelled: a person or the launching program asked for it.
+    User,
+    /// Cancelled: its parent ended.
+    Parent,
+    /// Cancelled: its group's policy stopped the rest.
+    Group,
+    /// Cancelled: the supervisor shut down in order.
+    Shutdown,
+    /// Cancelled: the client that launched it went away.
+    ClientGone,
+    /// A cause that a newer writer knows and this reader does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Cause {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Panic => "panic",
+            Self::Spawn => "spawn",
+            Self::Timeout => "timeout",
+            Self::Budget => "budget",
+            Self::Dependency => "dependency",
+            Self::Interrupted => "interrupted",
+            Self::User => "user",
+            Self::Parent => "parent",
+            Self::Group => "group",
+            Self::Shutdown => "shutdown",
+            Self::ClientGone => "client_gone",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A finer word below a [`Cause`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// Timeout: from launch to the first start.
+    Queue,
+    /// Timeout: one run.
+    Run,
+    /// Failed: a turn without any part, text or usage (J-23).
+    NoOutput,
+    /// Failed: a command left with another status than 0.
+    ExitStatus,
+    /// Failed: a signal from outside ended the command.
+    Signal,
+    /// Spawn: the program does not exist.
+    ProgramNotFound,
+    /// Spawn: the working folder does not exist or is no folder.
+    BadFolder,
+    /// Spawn: the system refused the program or the folder.
+    PermissionDenied,
+    /// Spawn: another reason of the system.
+    Os,
+    /// A code that a newer writer knows and this reader does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Code {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Run => "run",
+            Self::NoOutput => "no_output",
+            Self::ExitStatus => "exit_status",
+            Self::Signal => "signal",
+            Self::ProgramNotFound => "program_not_found",
+            Self::BadFolder => "bad_folder",
+            Self::PermissionDenied => "permission_denied",
+            Self::Os => "os",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How a command's process left: one of the two is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exit {
+    /// Its exit status, 0 to 255.
+    Status(i32),
+    /// The signal that ended it.
+    Signal(i32),
+}

@@ -1,0 +1,290 @@
+//! Names of things: ids that callers or chance give, and the sequence numbers that tell lives apart.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::limits::ID_BYTES_MAX;
+
+/// Why a text is not an id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdError {
+    /// The text is empty.
+    #[error("an id is empty; use 1 to 64 characters of A-Z a-z 0-9 _ -")]
+    Empty,
+    /// The text is longer than [`ID_BYTES_MAX`].
+    #[error("id `{id}...` has {len} characters; at most 64 are allowed")]
+    TooLong {
+        /// Its first characters.
+        id: String,
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// A character is not allowed.
+    #[error("id `{id}` holds {found:?}; use only A-Z a-z 0-9 _ -")]
+    Character {
+        /// The whole text.
+        id: String,
+        /// The first character that is not allowed.
+        found: char,
+    },
+}
+
+/// An id as it is kept: chance gives 16 bytes, a caller gives a short text.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Repr {
+    Random([u8; 16]),
+    Given(Arc<str>),
+}
+
+impl Repr {
+    fn parse(text: &str, prefix: &str) -> Result<Self, IdError> {
+        if let Some(bytes) = text.strip_prefix(prefix).and_then(hex_16) {
+            return Ok(Self::Random(bytes));
+        }
+        if text.is_empty() {
+            return Err(IdError::Empty);
+        }
+        if text.len() > ID_BYTES_MAX {
+            return Err(IdError::TooLong { id: text.chars().take(16).collect(), len: text.len() });
+        }
+        if let Some(found) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || *c == '_' || *c == '-')) {
+            return Err(IdError::Character { id: text.to_owned(), found });
+        }
+        Ok(Self::Given(text.into()))
+    }
+
+    fn write(&self, prefix: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Random(bytes) => {
+                f.write_str(prefix)?;
+                bytes.iter().try_for_each(|b| write!(f, "{b:02x}"))
+            }
+            Self::Given(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Reads exactly 32 lowercase hex digits.
+fn hex_16(text: &str) -> Option<[u8; 16]> {
+    let digits = text.as_bytes();
+    if digits.len() != 32 {
+        return None;
+    }
+    let mut bytes = [0; 16];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = pair.iter().try_fold(0u8, |value, digit| {
+            let digit = match digit {
+                b'0'..=b'9' => digit - b'0',
+                b'a'..=b'f' => digit - b'a' + 10,
+                _ => return None,
+            };
+            Some(value << 4 | digit)
+        })?;
+    }
+    Some(bytes)
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        ///
+        /// Either `
+        #[doc = $prefix]
+        /// ` and 32 lowercase hex digits of a random UUID, or a caller's own text of 1 to 64
+        /// characters `[A-Za-z0-9_-]` (C-7).
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Repr);
+
+        impl $name {
+            /// The id of a random UUID's 16 bytes.
+            pub const fn from_uuid(bytes: [u8; 16]) -> Self {
+                Self(Repr::Random(bytes))
+            }
+
+            /// Reads an id.
+            ///
+            /// # Errors
+            ///
+            /// [`IdError`] where the text is empty, too long, or holds another character.
+            pub fn parse(text: &str) -> Result<Self, IdError> {
+                Repr::parse(text, $prefix).map(Self)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.write($prefix, f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.write($prefix, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Self::parse(text)
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = IdError;
+
+            fn try_from(text: &str) -> Result<Self, IdError> {
+                Self::parse(text)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+
+            fn try_from(text: String) -> Result<Self, IdError> {
+                Self::parse(&text)
+            }
+        }
+
+        impl TryFrom<&$name> for $name {
+            type Error = IdError;
+
+            fn try_from(id: &$name) -> Result<Self, IdError> {
+                Ok(id.clone())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Self::parse(&text).map_err(de::Error::custom)
+            }
+        }
+    };
+}
+
+id!(
+    /// Names a job.
+    JobId,
+    "job_"
+);
+id!(
+    /// Names a session: the parent that launches jobs and is woken.
+    SessionId,
+    "ses_"
+);
+id!(
+    /// Names a group of jobs; also the key of its result's message (BAR-4).
+    GroupId,
+    "grp_"
+);
+id!(
+    /// Names a log: a cursor of one log means nothing in another (B-7).
+    LogId,
+    "log_"
+);
+
+/// A node of the tree: a session or a job.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeId {
+    /// A session.
+    Session(SessionId),
+    /// A job.
+    Job(JobId),
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session(id) => id.fmt(f),
+            Self::Job(id) => id.fmt(f),
+        }
+    }
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        // `#12`: the state search tells sequence numbers from other numbers by this mark.
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "#{}", self.0)
+            }
+        }
+    };
+}
+
+number!(
+    /// The place of a record in its log: contiguous from 1 (C-8). 0 is "before the first".
+    Seq
+);
+number!(
+    /// One life of a job's id: the sequence number of its `job.queued`.
+    Lifetime
+);
+number!(
+    /// One run of a node: the sequence number of its `run.started`. Every report shows it.
+    Fence
+);
+
+impl Seq {
+    /// The next place.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_random_id_reads_back_as_itself() {
+        let id = JobId::from_uuid([0xab; 16]);
+        assert_eq!(id.to_string(), format!("job_{}", "ab".repeat(16)));
+        assert_eq!(JobId::parse(&id.to_string()).unwrap(), id);
+    }
+
+    #[test]
+    fn an_id_of_another_kind_is_only_a_name() {
+        let text = GroupId::from_uuid([1; 16]).to_string();
+        assert_eq!(JobId::parse(&text).unwrap().to_string(), text);
+    }
+
+    #[test]
+    fn bad_ids_say_what_is_wrong() {
+        assert_eq!(JobId::parse(""), Err(IdError::Empty));
+        assert!(matches!(JobId::parse("a/b"), Err(IdError::Character { found: '/', .. })));
+        assert!(matches!(JobId::parse(&"x".repeat(65)), Err(IdError::TooLong { len: 65, .. })));
+        assert!(JobId::parse(&"x".repeat(64)).is_ok());
+    }
+
+    #[test]
+    fn uppercase_hex_is_a_given_name_and_stays_as_it_was_written() {
+        let text = format!("job_{}", "AB".repeat(16));
+        assert_eq!(JobId::parse(&text).unwrap().to_string(), text);
+    }
+}

@@ -1,0 +1,174 @@
+//! What can be asked about a job.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cause::{Cause, Code, Status};
+use crate::id::{GroupId, JobId, Lifetime, NodeId};
+
+/// What a job's body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobKind {
+    /// A closure of the host program.
+    Closure,
+    /// A command.
+    Command,
+    /// A prompt for an agent.
+    Agent,
+}
+
+impl JobKind {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closure => "closure",
+            Self::Command => "command",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// What a thing that is not over waits for, computed when asked and never stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "reason")]
+pub enum Reason {
+    /// Queued: no slot is free.
+    Slot {
+        /// Place in the queue, from 1.
+        position: u64,
+        /// Jobs that hold the slots, the longest-running first, eight at most.
+        held_by: Vec<JobId>,
+    },
+    /// Queued: the supervisor starts nothing more, it is shutting down.
+    Draining,
+    /// Running: started, and its runner has not yet said that it is up.
+    Starting,
+    /// Running: its body works.
+    Working,
+    /// Running: an open question waits for an answer.
+    Question {
+        /// The call that asks.
+        call: Arc<str>,
+    },
+    /// Running: it was told to stop and is not gone yet.
+    Stopping {
+        /// Why it was told.
+        cause: Cause,
+        /// The forced stop was sent as well.
+        forced: bool,
+    },
+    /// A group: these members are not over, eight at most.
+    Members {
+        /// How many are not over.
+        open: u32,
+        /// The first of them in launch order.
+        first: Vec<JobId>,
+    },
+    /// A group of an open turn: it is sealed when the turn ends.
+    Unsealed,
+    /// A message: its parent is in a turn.
+    Busy,
+    /// A message: a waiter or a taker holds it and has not acknowledged it.
+    Offered,
+    /// A message: nobody has asked for it yet.
+    Untaken,
+}
+
+impl Reason {
+    /// A name for the reason, as a phase of the thing.
+    pub const fn phase(&self) -> &'static str {
+        match self {
+            Self::Slot { .. } => "slot",
+            Self::Draining => "draining",
+            Self::Starting => "starting",
+            Self::Working => "working",
+            Self::Question { .. } => "question",
+            Self::Stopping { .. } => "stopping",
+            Self::Members { .. } => "members",
+            Self::Unsealed => "unsealed",
+            Self::Busy => "busy",
+            Self::Offered => "offered",
+            Self::Untaken => "untaken",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slot { position, held_by } => {
+                write!(f, "waits for a slot, place {position} in the queue; slots are held by ")?;
+                list(f, held_by)
+            }
+            Self::Draining => f.write_str("the supervisor is shutting down and starts nothing more"),
+            Self::Starting => f.write_str("starting"),
+            Self::Working => f.write_str("working"),
+            Self::Question { call } => write!(f, "waits for an answer to question {call}"),
+            Self::Stopping { cause, forced: false } => write!(f, "stopping ({cause})"),
+            Self::Stopping { cause, forced: true } => write!(f, "stopping by force ({cause})"),
+            Self::Members { open, first } => {
+                write!(f, "waits for {open} members: ")?;
+                list(f, first)
+            }
+            Self::Unsealed => f.write_str("its turn is still open"),
+            Self::Busy => f.write_str("its parent is in a turn"),
+            Self::Offered => f.write_str("offered, not acknowledged yet"),
+            Self::Untaken => f.write_str("nobody has asked for it yet"),
+        }
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, ids: &[JobId]) -> fmt::Result {
+    ids.iter().enumerate().try_for_each(|(n, id)| write!(f, "{}{id}", if n == 0 { "" } else { ", " }))
+}
+
+/// One job as it stands. Times are milliseconds since the Unix epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobInfo {
+    /// The job.
+    pub job: JobId,
+    /// Which life of that id.
+    pub lifetime: Lifetime,
+    /// Its parent.
+    pub session: NodeId,
+    /// Its group.
+    pub group: GroupId,
+    /// Its place in the group, from 0.
+    pub index: u32,
+    /// What its body is.
+    pub kind: JobKind,
+    /// What its launcher called it.
+    pub label: Option<Arc<str>>,
+    /// Its public status.
+    pub status: Status,
+    /// What it waits for, in one word; `None` once it is over.
+    pub phase: Option<String>,
+    /// Why it ended, unless it completed.
+    pub cause: Option<Cause>,
+    /// A finer word below the cause.
+    pub code: Option<Code>,
+    /// The failure in words.
+    pub message: Option<Arc<str>>,
+    /// What it waits for; empty once it is over.
+    pub why: Vec<Reason>,
+    /// Tries that were started.
+    pub runs: u32,
+    /// Launch.
+    pub queued_at_ms: u64,
+    /// First start.
+    pub started_at_ms: Option<u64>,
+    /// End.
+    pub ended_at_ms: Option<u64>,
+}
+
+/// A page of jobs, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobList {
+    /// The jobs of this page.
+    pub jobs: Vec<JobInfo>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<Lifetime>,
+}

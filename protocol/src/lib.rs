@@ -1,0 +1,32 @@
+//! Types of fanin on the wire and on disk, and how they are encoded.
+//!
+//! Nothing here waits, reads a clock or touches the outside: a reader of a log, a client in
+//! another process and the supervisor itself share these definitions and nothing else.
+
+pub mod cause;
+pub mod envelope;
+pub mod event;
+pub mod fault;
+pub mod id;
+pub mod job;
+pub mod limits;
+pub mod part;
+pub mod policy;
+pub mod private;
+pub mod record;
+pub mod result;
+pub mod spec;
+pub mod text;
+
+pub use cause::{Cause, Code, Status};
+pub use envelope::{DecodeError, Envelope, FORMAT_VERSION};
+pub use event::{Cursor, Entry};
+pub use fault::Fault;
+pub use id::{Fence, GroupId, IdError, JobId, Lifetime, LogId, NodeId, Seq, SessionId};
+pub use job::{JobInfo, JobKind, JobList, Reason};
+pub use part::{PartKind, PartState, ToolPart};
+pub use policy::{Policy, Threshold};
+pub use private::Private;
+pub use record::Record;
+pub use result::{CombinedResult, Counts, Outcome, Output, ResultEntry};
+pub use spec::{AgentSpec, CommandLine, CommandSpec, JobLimits, Spec};

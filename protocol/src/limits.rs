@@ -1,0 +1,95 @@
+//! Every bound of the product, with its reason. A number that limits something stands here and nowhere else.
+
+use std::time::Duration;
+
+/// Longest id a caller may give: it fits a column of `ps` and a file name everywhere (C-7).
+pub const ID_BYTES_MAX: usize = 64;
+
+/// Longest label: one line of a terminal, also with wide characters (SC-12).
+pub const LABEL_BYTES_MAX: usize = 200;
+
+/// Smallest group: an empty fan-out is a mistake of the caller, not a result (B56).
+pub const GROUP_MEMBERS_MIN: usize = 1;
+
+/// Largest group of the operator profile: what the whole machine was measured with (14.14).
+pub const GROUP_MEMBERS_MAX: usize = 1_000_000;
+
+/// Jobs that may wait for a slot, operator profile: bounds memory at about 1 GiB (14.14, SC-12).
+pub const QUEUE_JOBS_MAX: usize = 1_000_000;
+
+/// Longest prompt of an agent job, operator profile: a large file fits, a runaway paste does not (14.14).
+pub const PROMPT_BYTES_MAX: usize = 256 * 1024;
+
+/// Longest command line with its environment: below the 2 MiB that Linux gives `execve` (SC-12).
+pub const COMMAND_BYTES_MAX: usize = 1024 * 1024;
+
+/// Time between the polite stop and the forced one: long enough for a build tool to clean up (SC-2).
+pub const GRACE: Duration = Duration::from_secs(10);
+
+/// Longest grace: a stop that waits longer is no stop (B56).
+pub const GRACE_MAX: Duration = Duration::from_secs(3600);
+
+/// Grace once a second signal asked to stop now (SH-2).
+pub const GRACE_NOW: Duration = Duration::from_secs(2);
+
+/// From the forced stop to `unreaped`: what a kernel needs to end a killed tree under load (SC-2).
+pub const KILL_WAIT: Duration = Duration::from_secs(3);
+
+/// How long a drain waits for running jobs after a first signal (SH-1).
+pub const DRAIN: Duration = Duration::from_secs(30);
+
+/// After a command ended: how long its pipes may stay open before its output counts as whole.
+///
+/// Semantics 14.6 allows 2 s for drain and the stop of leftovers together; this leaves room for both.
+pub const PIPE_DRAIN: Duration = Duration::from_millis(1000);
+
+/// After a command ended: how long what it left in its group may take to follow a TERM before the KILL.
+pub const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
+
+/// Longest limit of time a caller may set: ten years, far below where arithmetic could overflow (B56).
+pub const LIMIT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// Output kept of one command, head and tail together: a long build log fits (B59).
+pub const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Largest value for a job's own output cap: keeps a store of a thousand jobs below a disk (B59).
+pub const OUTPUT_BYTES_MAX_MAX: u64 = 64 * 1024 * 1024;
+
+/// Output of one entry in a combined result at the most.
+pub const RESULT_ENTRY_BYTES_MAX: usize = 32 * 1024;
+
+/// Output of all entries of a combined result together: what a model's context takes at once.
+pub const RESULT_BYTES_MAX: usize = 256 * 1024;
+
+/// Entries of a combined result; above, only members that did not complete are listed.
+pub const RESULT_ENTRIES_MAX: usize = 1_000;
+
+/// A panic's text, cut to what a screen shows (SC-7).
+pub const PANIC_BYTES_MAX: usize = 4 * 1024;
+
+/// A failure's message, for the same reason.
+pub const MESSAGE_BYTES_MAX: usize = 4 * 1024;
+
+/// A progress line: one line of a terminal (B-1).
+pub const PROGRESS_BYTES_MAX: usize = 400;
+
+/// Tool parts one run may report: bounds what a runaway loop can write into the log (SC-12).
+pub const PARTS_PER_RUN_MAX: usize = 10_000;
+
+/// A tool call's name or id.
+pub const CALL_BYTES_MAX: usize = 200;
+
+/// Records kept in memory for subscribers: at least this many, and at most one segment more (B-8).
+pub const TAIL_RECORDS: usize = 65_536;
+
+/// Records a subscriber takes over in one lock of the log: bounds how long the writer may wait for it.
+pub const READ_BATCH: usize = 256;
+
+/// A step of the wall clock against the monotonic one that is worth a note (C-8).
+pub const CLOCK_JUMP: Duration = Duration::from_secs(3600);
+
+/// Slots of `fanin run` unless `--concurrency` says otherwise (14.14).
+pub const RUN_SLOTS: usize = 10;
+
+/// Deepest nesting a frame may have: ours has 6, a hostile one would exhaust the stack (SEC-8).
+pub const NESTING_MAX: usize = 64;

@@ -1,0 +1,68 @@
+//! When the rest of a group is told to stop. A group fires when all its members ended, whatever the policy.
+
+use serde::{Deserialize, Serialize};
+
+/// `stop_rest_when`: the first of these that comes true stops the members still alive. None set: never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
+pub struct Policy {
+    /// Once this many members completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ok: Option<u32>,
+    /// Once this many members ended otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_ok: Option<u32>,
+    /// Once this many milliseconds passed since the group was sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<u64>,
+}
+
+impl Policy {
+    /// All members run to their end (the default).
+    pub const ALL: Self = Self { ok: None, not_ok: None, at_ms: None };
+    /// The first that completes stops the rest.
+    pub const ANY: Self = Self { ok: Some(1), not_ok: None, at_ms: None };
+    /// The first that does not complete stops the rest.
+    pub const FAIL_FAST: Self = Self { ok: None, not_ok: Some(1), at_ms: None };
+
+    /// `n` that complete stop the rest.
+    pub const fn quorum(n: u32) -> Self {
+        Self { ok: Some(n), not_ok: None, at_ms: None }
+    }
+
+    /// Checks the counts against the number of members.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the count and what would be right.
+    pub fn check(&self, members: usize) -> Result<(), String> {
+        for (name, count) in [("ok", self.ok), ("not_ok", self.not_ok)] {
+            match count {
+                Some(0) => {
+                    return Err(format!(
+                        "release: {name} = 0 would stop all before they start; use 1 or more"
+                    ));
+                }
+                Some(n) if n as usize > members => {
+                    return Err(format!("release: {name} = {n} can never be met by {members} members"));
+                }
+                _ => {}
+            }
+        }
+        if self.at_ms == Some(0) {
+            return Err("deadline: zero would stop all before they start".into());
+        }
+        Ok(())
+    }
+}
+
+/// Which rule of a [`Policy`] stopped the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Threshold {
+    /// Enough members completed.
+    Ok,
+    /// Too many members did not complete.
+    NotOk,
+    /// The deadline passed.
+    Deadline,
+}

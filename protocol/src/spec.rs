@@ -1,0 +1,221 @@
+//! What a job shall do, as plain data that only its runner understands.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::job::JobKind;
+use crate::limits::{COMMAND_BYTES_MAX, LIMIT_MAX, OUTPUT_BYTES_MAX_MAX, PROMPT_BYTES_MAX};
+
+/// What a job shall do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spec {
+    /// A closure of the host program; it cannot be written down and never survives the process.
+    Closure,
+    /// A command.
+    Command(CommandSpec),
+    /// A prompt for an agent.
+    Agent(AgentSpec),
+}
+
+impl Spec {
+    /// The kind of job that this makes.
+    pub const fn kind(&self) -> JobKind {
+        match self {
+            Self::Closure => JobKind::Closure,
+            Self::Command(_) => JobKind::Command,
+            Self::Agent(_) => JobKind::Agent,
+        }
+    }
+
+    /// Checks what needs no look at the outside.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] names the field and what is wrong with it.
+    pub fn check(&self) -> Result<(), SpecError> {
+        match self {
+            Self::Closure => Ok(()),
+            Self::Command(command) => command.check(),
+            Self::Agent(agent) => agent.check(),
+        }
+    }
+}
+
+/// Why a spec or its limits cannot be accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct SpecError {
+    /// The field, by its name in a manifest.
+    pub field: &'static str,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+impl SpecError {
+    fn new(field: &'static str, problem: impl Into<String>) -> Self {
+        Self { field, problem: problem.into() }
+    }
+}
+
+/// The program of a command job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandLine {
+    /// A line for `/bin/sh -c`.
+    Shell(String),
+    /// A program and its arguments, passed on as they are.
+    Argv(Vec<String>),
+}
+
+/// A command job. Its standard input is closed: reading it gives end of file at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandSpec {
+    /// What is run.
+    pub line: CommandLine,
+    /// The working folder; without one the supervisor's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
+    /// Variables added to the supervisor's environment; they win over it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Output kept, head and tail together, in bytes; without a value
+    /// [`OUTPUT_BYTES_MAX`](crate::limits::OUTPUT_BYTES_MAX).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_bytes_max: Option<u64>,
+}
+
+impl CommandSpec {
+    /// A line for the shell.
+    pub fn shell(line: impl Into<String>) -> Self {
+        Self::new(CommandLine::Shell(line.into()))
+    }
+
+    /// A program and its arguments.
+    pub fn argv(argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::new(CommandLine::Argv(argv.into_iter().map(Into::into).collect()))
+    }
+
+    const fn new(line: CommandLine) -> Self {
+        Self { line, cwd: None, env: BTreeMap::new(), output_bytes_max: None }
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        let texts: Vec<&str> = match &self.line {
+            CommandLine::Shell(line) if line.trim().is_empty() => {
+                return Err(SpecError::new("shell", "the command line is empty"));
+            }
+            CommandLine::Argv(argv) if argv.first().is_none_or(String::is_empty) => {
+                return Err(SpecError::new("command", "the program is missing"));
+            }
+            CommandLine::Shell(line) => vec![line],
+            CommandLine::Argv(argv) => argv.iter().map(String::as_str).collect(),
+        };
+        if texts.iter().any(|text| text.contains('\0')) {
+            return Err(SpecError::new("command", "a NUL byte cannot be part of a command line"));
+        }
+        for (name, value) in &self.env {
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                return Err(SpecError::new(
+                    "env",
+                    format!("{name:?} is no name of a variable, or its value holds a NUL byte"),
+                ));
+            }
+        }
+        let total = texts.iter().map(|text| text.len()).sum::<usize>()
+            + self.env.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        if total > COMMAND_BYTES_MAX {
+            return Err(SpecError::new(
+                "command",
+                format!(
+                    "command and environment have {total} bytes; at most {COMMAND_BYTES_MAX} are allowed"
+                ),
+            ));
+        }
+        match self.output_bytes_max {
+            Some(0) => Err(SpecError::new("output_bytes_max", "must be at least 1")),
+            Some(max) if max > OUTPUT_BYTES_MAX_MAX => {
+                Err(SpecError::new("output_bytes_max", format!("{max} is more than {OUTPUT_BYTES_MAX_MAX}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A prompt for an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentSpec {
+    /// The agent's name in the configuration.
+    pub agent: String,
+    /// What it is asked.
+    pub prompt: String,
+}
+
+impl AgentSpec {
+    fn check(&self) -> Result<(), SpecError> {
+        if self.agent.is_empty() {
+            return Err(SpecError::new("agent", "the name is empty"));
+        }
+        if self.prompt.trim().is_empty() {
+            return Err(SpecError::new("prompt", "the prompt is empty"));
+        }
+        if self.prompt.len() > PROMPT_BYTES_MAX {
+            return Err(SpecError::new(
+                "prompt",
+                format!("{} bytes; at most {PROMPT_BYTES_MAX} are allowed", self.prompt.len()),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Limits of time of one job, in milliseconds on the wire. Nothing set is no limit (SC-14).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
+pub struct JobLimits {
+    /// From launch to the first start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_ms: Option<u64>,
+    /// One run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_ms: Option<u64>,
+    /// Between the polite stop and the forced one; without a value the supervisor's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+}
+
+impl JobLimits {
+    /// Checks that each limit can be honoured.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] names the limit that is zero or longer than ten years.
+    pub fn check(&self) -> Result<(), SpecError> {
+        limit("queue_timeout", self.queue_ms)?;
+        limit("timeout", self.run_ms)?;
+        match self.grace_ms {
+            Some(grace) if Duration::from_millis(grace) > crate::limits::GRACE_MAX => {
+                Err(SpecError::new("grace", format!("{grace} ms is more than one hour")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn limit(field: &'static str, ms: Option<u64>) -> Result<(), SpecError> {
+    match ms {
+        Some(0) => Err(SpecError::new(field, "zero would end it before it began; leave it out for no limit")),
+        Some(ms) if Duration::from_millis(ms) > LIMIT_MAX => {
+            Err(SpecError::new(field, format!("{ms} ms is more than ten years; leave it out for no limit")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Milliseconds of a limit, never rounded down to "none": half a millisecond is 1.
+pub fn millis(limit: Duration) -> u64 {
+    let ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    if limit.is_zero() || Duration::from_millis(ms) == limit { ms } else { ms.saturating_add(1) }
+}

@@ -1,0 +1,74 @@
+//! The seam to the outside: what runs a job that is plain data.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use fanin_protocol::cause::Exit;
+use fanin_protocol::{Cause, Code, JobKind, Spec};
+
+use crate::context::RunContext;
+use crate::output::JobOutput;
+
+/// The future of a run.
+pub type RunFuture = Pin<Box<dyn Future<Output = Ending> + Send>>;
+
+/// Runs the jobs of one kind. It knows one outside thing, and no other runner.
+///
+/// The supervisor makes the completion guard outside [`Runner::run`]'s future: a panic in it, its abort, and its
+/// drop before the first poll all end the job.
+pub trait Runner: Send + Sync + 'static {
+    /// The kind of jobs this runner runs.
+    fn kind(&self) -> JobKind;
+
+    /// Looks at a spec at launch, before any record of it exists, without waiting: an unknown agent or model is
+    /// refused here (B55).
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the input and the way out.
+    fn check(&self, spec: &Spec) -> Result<(), String>;
+
+    /// The run. When the future is over, all that it started is gone.
+    ///
+    /// The runner calls [`RunContext::bound`] once it has the work in hand, and ends soon after
+    /// [`RunContext::cancelled`], at once after [`RunContext::forced`]. A future that goes on after that is dropped:
+    /// its drop must kill what it owns.
+    fn run(&self, spec: Arc<Spec>, context: RunContext) -> RunFuture;
+}
+
+/// How a run ended, by its own word. Whether the job counts as completed is decided by the machine: a recorded stop
+/// wins over it (J-17).
+#[derive(Debug, Clone)]
+pub struct Ending {
+    /// `None` where the body ended well.
+    pub failure: Option<Failure>,
+    /// How a command's process left.
+    pub exit: Option<Exit>,
+    /// What it put out.
+    pub output: JobOutput,
+}
+
+/// Why a run did not end well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The cause: `failed`, `panic` or `spawn`.
+    pub cause: Cause,
+    /// A finer word.
+    pub code: Option<Code>,
+    /// In words, fit after "failed: ".
+    pub message: String,
+}
+
+impl Ending {
+    /// The body ended well.
+    pub const fn completed(output: JobOutput) -> Self {
+        Self { failure: None, exit: None, output }
+    }
+
+    /// The body ended badly.
+    pub fn failed(cause: Cause, code: Option<Code>, message: impl Into<String>) -> Self {
+        let failure = Failure { cause, code, message: message.into() };
+        Self { failure: Some(failure), exit: None, output: JobOutput::default() }
+    }
+}
