@@ -5,8 +5,26 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{IdError, LogId, Seq};
+use crate::id::{Fence, GroupId, IdError, JobId, Lifetime, LogId, Seq, SessionId};
 use crate::record::Record;
+
+/// What a record is about, as far as its writer knows it: how events are told apart without the machine's state.
+///
+/// A `run.ended` names its run alone; only the machine knows whose run that is, so it says so here. A part that
+/// does not apply is `None`, also where several would: one `message.taken` may close the messages of many groups.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    /// The session at the root of it.
+    pub session: Option<SessionId>,
+    /// The job.
+    pub job: Option<JobId>,
+    /// Which life of that job's id.
+    pub lifetime: Option<Lifetime>,
+    /// The run of the job, or the turn of the session.
+    pub run: Option<Fence>,
+    /// The job's group, or the group itself.
+    pub group: Option<GroupId>,
+}
 
 /// One record at its place in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,24 +33,53 @@ pub struct Entry {
     pub seq: Seq,
     /// Its time in milliseconds since the Unix epoch; never falls.
     pub ts_ms: u64,
+    /// What it is about.
+    pub about: About,
     /// The fact.
     pub record: Record,
+}
+
+/// The document of an event; its field order is the one people read.
+#[derive(Serialize)]
+struct Document<'a> {
+    log: &'a LogId,
+    seq: Seq,
+    ts_ms: u64,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<&'a SessionId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<&'a JobId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lifetime: Option<Lifetime>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<Fence>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a GroupId>,
+    body: serde_json::Value,
 }
 
 impl Entry {
     /// The entry as a `fanin.event/1` document, without prompts and outputs (B-10).
     ///
+    /// Ids that do not apply are left out.
+    ///
     /// # Errors
     ///
     /// As [`Record::json_body`].
     pub fn to_json(&self, log: &LogId) -> Result<serde_json::Value, serde_json::Error> {
-        Ok(serde_json::json!({
-            "log": log,
-            "seq": self.seq,
-            "ts_ms": self.ts_ms,
-            "kind": self.record.kind(),
-            "body": self.record.redacted().json_body()?,
-        }))
+        serde_json::to_value(Document {
+            log,
+            seq: self.seq,
+            ts_ms: self.ts_ms,
+            kind: self.record.kind(),
+            session: self.about.session.as_ref(),
+            job: self.about.job.as_ref(),
+            lifetime: self.about.lifetime,
+            run: self.about.run,
+            group: self.about.group.as_ref(),
+            body: self.record.redacted().json_body()?,
+        })
     }
 }
 
@@ -85,5 +132,62 @@ impl TryFrom<String> for Cursor {
 impl From<Cursor> for String {
     fn from(cursor: Cursor) -> Self {
         cursor.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::record::{Next, RunEnded, RunOutcome, StoreClosed};
+
+    #[test]
+    fn a_document_says_what_its_record_is_about_and_shows_no_content() {
+        let ended = RunEnded {
+            run: Fence(6),
+            outcome: RunOutcome::Failed,
+            next: Next::Settle,
+            cause: None,
+            code: None,
+            message: Some("the password is swordfish".into()),
+            exit: None,
+            output: None,
+        };
+        let about = About {
+            session: SessionId::parse("main").ok(),
+            job: JobId::parse("scan").ok(),
+            lifetime: Some(Lifetime(3)),
+            run: Some(Fence(6)),
+            group: GroupId::parse("g").ok(),
+        };
+        let entry = Entry { seq: Seq(7), ts_ms: 11, about, record: ended.into() };
+        assert_eq!(
+            entry.to_json(&LogId::parse("log").unwrap()).unwrap(),
+            json!({
+                "log": "log", "seq": 7, "ts_ms": 11, "kind": "run.ended",
+                "session": "main", "job": "scan", "lifetime": 3, "run": 6, "group": "g",
+                "body": { "run": 6, "outcome": "failed", "next": "settle" },
+            })
+        );
+    }
+
+    #[test]
+    fn what_does_not_apply_is_left_out() {
+        let record = StoreClosed { queued: 0 }.into();
+        let entry = Entry { seq: Seq(1), ts_ms: 2, about: About::default(), record };
+        assert_eq!(
+            entry.to_json(&LogId::parse("log").unwrap()).unwrap(),
+            json!({ "log": "log", "seq": 1, "ts_ms": 2, "kind": "store.closed", "body": { "queued": 0 } })
+        );
+    }
+
+    #[test]
+    fn a_cursor_reads_back_as_itself() {
+        let cursor = Cursor { log: LogId::from_uuid([7; 16]), seq: Seq(42) };
+        assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        assert!(matches!("log".parse::<Cursor>(), Err(CursorError::Form(_))));
+        assert!(matches!("log:-1".parse::<Cursor>(), Err(CursorError::Form(_))));
+        assert!(matches!("a/b:1".parse::<Cursor>(), Err(CursorError::Log(_))));
     }
 }

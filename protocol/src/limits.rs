@@ -82,8 +82,12 @@ pub const CALL_BYTES_MAX: usize = 200;
 /// Records kept in memory for subscribers: at least this many, and at most one segment more (B-8).
 pub const TAIL_RECORDS: usize = 65_536;
 
-/// Records a subscriber takes over in one lock of the log: bounds how long the writer may wait for it.
+/// Records of one segment of the log. A subscriber takes over that many in one lock of the log, and one that sleeps
+/// keeps that many from being freed.
 pub const READ_BATCH: usize = 256;
+
+/// Effects whose room a pump keeps for the next change: more came from a burst, and its memory goes back.
+pub const EFFECTS_ROOM: usize = 1_024;
 
 /// A step of the wall clock against the monotonic one that is worth a note (C-8).
 pub const CLOCK_JUMP: Duration = Duration::from_secs(3600);
