@@ -1,6 +1,47 @@
-//! The machine behind fanin: what decides, and the little of it that has threads.
+//! The pure state machine of fanin.
+//!
+//! [`step`] takes a command and the time, and gives records and effects. It knows no runtime, reads no clock, does
+//! no I/O and draws no chance, so that its states can be searched whole and any host can drive it. Beside it stand
+//! the few parts with threads: the guard, the pump and the log.
 
+mod clock;
+mod command;
+mod dispatch;
+mod effect;
+mod epoch;
+mod fence;
+mod fold;
+mod group;
 pub mod guard;
+mod inbox;
+mod intake;
+mod job;
+mod launch;
 pub mod log;
+mod out;
 pub mod pump;
+mod report;
+mod result;
+mod run;
+mod session;
+mod state;
+mod step;
+mod stop;
 pub mod sync;
+mod timer;
+mod timers;
+mod view;
+mod waiter;
+pub mod why;
+
+pub use clock::{Mono, Now};
+pub use command::{
+    Close, Command, Ended, Launch, Launched, Member, Open, Refusal, Reply, Report, RunNode, RunRef, Said,
+    SessionCommand, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
+};
+pub use effect::{Answer, Effect, KillStage};
+pub use fold::FoldError;
+pub use out::Out;
+pub use state::{Facts, GroupKey, JobKey, SessionKey, State};
+pub use step::step;
+pub use view::{JobFilter, PAGE};

@@ -1,0 +1,392 @@
+//! What can be asked of the machine: ten of the model's twelve commands. `Post` and `Limit` come with what needs
+//! them. Ids and chance come in with the command; the machine makes none.
+
+use std::sync::Arc;
+
+use fanin_protocol::cause::Exit;
+use fanin_protocol::record::Level;
+use fanin_protocol::spec::{JobLimits, SpecError};
+use fanin_protocol::{
+    Cause, Code, Fence, GroupId, JobId, Lifetime, LogId, Output, PartKind, PartState, Policy, SessionId,
+    Spec, Status,
+};
+
+use crate::state::{JobKey, SessionKey};
+
+/// A command. Each is one step, and the order of steps decides every race.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Begins an epoch; what older epochs left running is closed.
+    Open(Open),
+    /// Ends the epoch, by stages.
+    Close(Close),
+    /// Opens or closes a session, or begins a turn of it.
+    Session(SessionCommand),
+    /// Creates jobs: all or none.
+    Launch(Launch),
+    /// Somebody begins to wait.
+    Take(Take),
+    /// A waiter left, or gives back what it was offered (BAR-12).
+    Release(WaiterId),
+    /// A waiter has what it was offered.
+    Ack(WaiterId),
+    /// Stops jobs.
+    Stop(Stop),
+    /// What a runner or a guard says.
+    Report(Report),
+    /// Time has passed.
+    Tick,
+}
+
+/// `Open`.
+#[derive(Debug, Clone)]
+pub struct Open {
+    /// The log's name. An older log keeps its own.
+    pub log: LogId,
+    /// What the store survives.
+    pub level: Level,
+    /// Jobs that may run at once; `None` for no bound.
+    pub slots: Option<u32>,
+    /// Default time between the polite and the forced stop.
+    pub grace_ms: u64,
+    /// Chance, from which results draw their nonces.
+    pub seed: u64,
+}
+
+/// `Close`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Close {
+    /// Refuse launches and start nothing more; what runs goes on.
+    Drain,
+    /// And stop all that lives.
+    Stop {
+        /// Grace for each job; `None` for its own.
+        grace_ms: Option<u64>,
+    },
+    /// And write the last record. Refused while a run is open.
+    Finish,
+}
+
+/// `Session`.
+#[derive(Debug, Clone)]
+pub enum SessionCommand {
+    /// Opens a session, or finds it.
+    Open(SessionId),
+    /// Begins a turn: the parent is busy until the turn's run ends.
+    Turn(SessionId),
+    /// Closes it: the parent is gone (BAR-9).
+    Close(SessionId),
+}
+
+/// One job to launch.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its id.
+    pub id: JobId,
+    /// What its launcher calls it.
+    pub label: Option<Arc<str>>,
+    /// What it shall do.
+    pub spec: Arc<Spec>,
+    /// Its limits of time.
+    pub limits: JobLimits,
+    /// The host's own mark for it, given back with each effect on it.
+    pub tag: u64,
+}
+
+/// `Launch`.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// The parent.
+    pub session: SessionId,
+    /// The group's id. Where it is known already, the existing group is the answer.
+    pub group: GroupId,
+    /// A single job joins the group of an open turn.
+    pub joins_turn: bool,
+    /// When the rest is stopped.
+    pub policy: Policy,
+    /// The jobs in launch order.
+    pub members: Vec<Member>,
+}
+
+/// Names a waiter; the host gives the number and never uses it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WaiterId(pub u64);
+
+/// `Take`: who waits, and for what. Until when is the host's own timer, so that a limit holds while the machine is
+/// busy (R7).
+#[derive(Debug, Clone)]
+pub struct Take {
+    /// The waiter's name.
+    pub waiter: WaiterId,
+    /// For what.
+    pub wanted: Wanted,
+}
+
+/// What a waiter waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// All of these jobs of a session, in the order of the answer.
+    All(SessionId, Vec<JobId>),
+    /// The first of these jobs of a session.
+    Any(SessionId, Vec<JobId>),
+    /// A group's result.
+    Group(GroupId),
+    /// The next message in a session's inbox.
+    Wake(SessionId),
+    /// No run of a job is open any more.
+    Idle,
+}
+
+/// What a stop is aimed at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopTarget {
+    /// The newest lifetime of an id.
+    Job(JobId),
+    /// This lifetime and no other.
+    Exact(JobId, Lifetime),
+    /// All members of a group.
+    Group(GroupId),
+}
+
+/// `Stop`.
+#[derive(Debug, Clone)]
+pub struct Stop {
+    /// What is stopped.
+    pub target: StopTarget,
+    /// Why.
+    pub cause: Cause,
+    /// Time until the forced stop; `None` for the job's own.
+    pub grace_ms: Option<u64>,
+}
+
+/// Where an open run is, so that a report finds it at once. The fence still decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RunRef {
+    /// Whose run.
+    pub node: RunNode,
+    /// The run's fence.
+    pub fence: Fence,
+}
+
+/// Whose run it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RunNode {
+    /// A try of a job.
+    Job(JobKey),
+    /// A turn of a session.
+    Turn(SessionKey),
+}
+
+/// `Report`.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Which run it is about.
+    pub run: RunRef,
+    /// What is said.
+    pub what: Said,
+}
+
+/// What a runner or a guard may say of its run.
+#[derive(Debug, Clone)]
+pub enum Said {
+    /// The work is in hand.
+    Bound {
+        /// Its process.
+        pid: Option<u32>,
+        /// Its process group.
+        pgid: Option<u32>,
+        /// The agent's own session.
+        external_session: Option<String>,
+    },
+    /// A tool call moved.
+    Part {
+        /// The call's id inside the run.
+        call: Arc<str>,
+        /// The tool's name.
+        name: Arc<str>,
+        /// Tool or question.
+        kind: PartKind,
+        /// Where it is now.
+        state: PartState,
+    },
+    /// The run is over and all of it is gone: task joined, process reaped.
+    Ended(Ended),
+}
+
+/// How a run ended, by the word of its body or of its guard.
+#[derive(Debug, Clone)]
+pub enum Ended {
+    /// The body ended well.
+    Completed {
+        /// What it put out.
+        output: Option<Output>,
+        /// How its process left.
+        exit: Option<Exit>,
+    },
+    /// The body ended badly, or could not be started.
+    Failed {
+        /// `failed`, `panic` or `spawn`.
+        cause: Cause,
+        /// A finer word.
+        code: Option<Code>,
+        /// In words.
+        message: Arc<str>,
+        /// What it put out until then.
+        output: Option<Output>,
+        /// How its process left.
+        exit: Option<Exit>,
+    },
+    /// The guard was dropped without a word of the body.
+    Lost,
+}
+
+/// What a command is answered at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// Done, or nothing to do.
+    Done,
+    /// A turn began.
+    Turn(RunRef),
+    /// The jobs exist.
+    Launched(Launched),
+    /// What became of each stopped job, in launch order.
+    Stopped(Vec<(JobId, Stopped)>),
+    /// Nothing was done.
+    Refused(Refusal),
+}
+
+/// The answer to a launch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launched {
+    /// The group the jobs are in.
+    pub group: GroupId,
+    /// Job and lifetime of each member of the call, in launch order.
+    pub jobs: Vec<(JobId, Lifetime)>,
+    /// False where the id was known and nothing was created (J-21).
+    pub created: bool,
+    /// True where what is known differs from what was asked for.
+    pub spec_differs: bool,
+}
+
+/// What a stop did to one job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// It was told to stop and will end.
+    Stopping,
+    /// It had not started and is over now.
+    Ended,
+    /// It was over before, as this.
+    AlreadyEnded(Status),
+}
+
+/// Why nothing was done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// No such session.
+    #[error("session `{0}` is not known; open it first")]
+    UnknownSession(SessionId),
+    /// The session is closed.
+    #[error("session `{0}` is closed")]
+    SessionClosed(SessionId),
+    /// The session has an open turn.
+    #[error("session `{0}` is in a turn already; one turn at a time")]
+    TurnOpen(SessionId),
+    /// No such job.
+    #[error("job `{0}` is not known here")]
+    UnknownJob(JobId),
+    /// The job has another lifetime now.
+    #[error("job `{job}` is in lifetime {current}, not {asked}")]
+    NotCurrent {
+        /// The job.
+        job: JobId,
+        /// Its lifetime now.
+        current: Lifetime,
+        /// The lifetime that was asked for.
+        asked: Lifetime,
+    },
+    /// No such group.
+    #[error("group `{0}` is not known here")]
+    UnknownGroup(GroupId),
+    /// The group has another parent.
+    #[error("group `{0}` belongs to another session")]
+    ForeignGroup(GroupId),
+    /// Nothing to launch or to wait for.
+    #[error("the list is empty; name at least one job")]
+    Empty,
+    /// Too many members.
+    #[error("{members} members; a group has at most {max}")]
+    TooMany {
+        /// How many were given.
+        members: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// An id stands twice in one call.
+    #[error("job id `{0}` stands twice in one call")]
+    DuplicateId(JobId),
+    /// An id of the call is taken by a job of another group.
+    #[error("job id `{0}` is in use by another group; choose another id, or leave it out")]
+    IdInUse(JobId),
+    /// A spec, label or limit is not acceptable.
+    #[error("job {index} (`{job}`): {error}")]
+    BadSpec {
+        /// Its place in the call, from 0.
+        index: usize,
+        /// The job.
+        job: JobId,
+        /// What is wrong.
+        error: SpecError,
+    },
+    /// The policy cannot be met.
+    #[error("{0}")]
+    BadPolicy(String),
+    /// Too many jobs wait for a slot.
+    #[error("queue full: {queued} jobs wait and {asked} more were asked for; at most {max} may wait")]
+    QueueFull {
+        /// Jobs that wait.
+        queued: usize,
+        /// Jobs of the call.
+        asked: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// The supervisor is shutting down.
+    #[error("the supervisor is shutting down and takes no new work")]
+    Draining,
+    /// The epoch is over, or none has begun.
+    #[error("the supervisor is not open")]
+    NotOpen,
+    /// A run is open where none may be.
+    #[error("{0} runs are still open")]
+    RunsOpen(u32),
+    /// The waiter's name was used before.
+    #[error("waiter {0:?} is known already")]
+    DuplicateWaiter(WaiterId),
+}
+
+impl Refusal {
+    /// A stable name; each has a row in `docs/errors.md`.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownSession(_) => "unknown_session",
+            Self::SessionClosed(_) => "session_closed",
+            Self::TurnOpen(_) => "turn_open",
+            Self::UnknownJob(_) => "unknown_job",
+            Self::NotCurrent { .. } => "not_current",
+            Self::UnknownGroup(_) => "unknown_group",
+            Self::ForeignGroup(_) => "foreign_group",
+            Self::Empty => "empty",
+            Self::TooMany { .. } => "too_many",
+            Self::DuplicateId(_) => "duplicate_id",
+            Self::IdInUse(_) => "id_in_use",
+            Self::BadSpec { .. } => "bad_spec",
+            Self::BadPolicy(_) => "bad_policy",
+            Self::QueueFull { .. } => "queue_full",
+            Self::Draining => "draining",
+            Self::NotOpen => "not_open",
+            Self::RunsOpen(_) => "runs_open",
+            Self::DuplicateWaiter(_) => "duplicate_waiter",
+        }
+    }
+}

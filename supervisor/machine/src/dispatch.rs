@@ -1,0 +1,63 @@
+//! Starting queued jobs while slots are free: round robin over sessions, launch order inside one (SC-9).
+
+use fanin_protocol::record::RunStarted;
+use fanin_protocol::{Fence, NodeId};
+
+use crate::command::{RunNode, RunRef};
+use crate::effect::Effect;
+use crate::out::Out;
+use crate::state::{JobKey, State};
+use crate::timers::{Owner, Purpose};
+
+/// Puts a queued job in line.
+pub(crate) fn enqueue(state: &mut State, key: JobKey) {
+    let Some(session) = state.job(key).map(|job| job.session) else { return };
+    let line = state.memory.ready.entry(session).or_default();
+    if line.is_empty() {
+        state.memory.round.push_back(session);
+    }
+    line.push_back(key);
+}
+
+/// Starts the next job; false where no slot is free or nobody waits.
+pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
+    let free = state.memory.settings.slots.is_none_or(|slots| state.facts.running < slots);
+    if !free {
+        return false;
+    }
+    while let Some(session) = state.memory.round.pop_front() {
+        let Some(line) = state.memory.ready.get_mut(&session) else { continue };
+        let Some(key) = line.pop_front() else {
+            state.memory.ready.remove(&session);
+            continue;
+        };
+        if line.is_empty() {
+            state.memory.ready.remove(&session);
+        } else {
+            state.memory.round.push_back(session);
+        }
+        if state.job(key).is_some_and(|job| job.ended.is_none() && job.run.is_none()) {
+            start(state, key, out);
+            return true;
+        }
+    }
+    false
+}
+
+/// Writes `run.started` before anything is spawned (J-2).
+fn start(state: &mut State, key: JobKey, out: &mut Out) {
+    let Some(job) = state.job(key) else { return };
+    let (id, limits, spec) = (job.id.clone(), job.limits, job.spec.clone());
+    let attempt = job.runs.saturating_add(1);
+    out.record(state, RunStarted { node: NodeId::Job(id.clone()), attempt });
+    let fence = Fence(state.facts.head.0);
+    let owner = Owner::Job(key);
+    state.memory.timers.clear(owner);
+    if let Some(limit) = limits.run_ms {
+        let at = state.memory.clock.mono().after(limit);
+        state.memory.timers.arm(at, owner, Purpose::Run(fence));
+    }
+    let Some(spec) = spec else { return };
+    let run = RunRef { node: RunNode::Job(key), fence };
+    out.effect(Effect::Spawn { run, job: id, spec, tag: state.tag(key) });
+}

@@ -1,0 +1,85 @@
+//! What the machine asks of the outside: five of the model's effects. `Deliver` comes with the first sink.
+
+use std::sync::Arc;
+
+use fanin_protocol::{CombinedResult, JobId, ResultEntry, Spec};
+
+use crate::clock::Mono;
+use crate::command::{RunRef, WaiterId};
+
+/// An effect. The host carries them out in order, each once.
+#[derive(Debug, Clone)]
+pub enum Effect {
+    /// Start a run.
+    Spawn {
+        /// The run, for its reports.
+        run: RunRef,
+        /// The job.
+        job: JobId,
+        /// What it shall do.
+        spec: Arc<Spec>,
+        /// The host's mark.
+        tag: u64,
+    },
+    /// Stop a run, by stages.
+    Kill {
+        /// The run.
+        run: RunRef,
+        /// How hard.
+        stage: KillStage,
+        /// The host's mark.
+        tag: u64,
+    },
+    /// Give a waiter its answer.
+    Answer {
+        /// The waiter.
+        waiter: WaiterId,
+        /// The answer.
+        answer: Answer,
+    },
+    /// Call `Tick` at this time; `None` to cancel the alarm.
+    Alarm(Option<Mono>),
+    /// The job is over: what the host keeps under its mark can go.
+    Forget {
+        /// The host's mark.
+        tag: u64,
+    },
+}
+
+/// How hard a run is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KillStage {
+    /// Token, TERM.
+    Polite,
+    /// KILL; a closure's task is aborted.
+    Forced,
+    /// The run counts as lost; abort whatever is left of it.
+    Abandoned,
+}
+
+/// What a waiter is offered. It counts as delivered once the waiter acknowledges it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The jobs of a wait, in the order they were named; of a wait for any, those that are over.
+    Jobs {
+        /// One entry a job.
+        entries: Vec<ResultEntry>,
+        /// The parent has all of these already.
+        already_delivered: bool,
+    },
+    /// A group's result.
+    Group {
+        /// The result as it was fixed when the group fired.
+        result: Arc<CombinedResult>,
+        /// The parent has it already.
+        already_delivered: bool,
+    },
+    /// The parent's wake.
+    Wake(Arc<CombinedResult>),
+    /// The group was voided: its parent ended first.
+    Voided,
+    /// No run is open.
+    Idle,
+    /// The session or the supervisor is closed; nothing will come.
+    Closed,
+}

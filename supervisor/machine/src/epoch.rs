@@ -1,0 +1,131 @@
+//! The beginning and the end of an epoch. Recovery has no rules of its own: it closes older runs, and the ordinary
+//! settle loop does the rest.
+
+use fanin_protocol::record::{Next, RunEnded, RunOutcome, StopTarget, StoreClosed, StoreOpened};
+use fanin_protocol::{Cause, JobKind, Seq};
+
+use crate::command::{Open, Refusal, Reply};
+use crate::job::Ending;
+use crate::out::Out;
+use crate::state::{Closing, GroupKey, JobKey, Node, SessionKey, Settings, State};
+use crate::{dispatch, group, job, run, session, stop};
+
+/// True between `store.opened` and `store.closed`, once this process has opened it.
+pub(crate) fn is_open(state: &State) -> bool {
+    state.memory.opened && !state.facts.closed
+}
+
+/// Begins an epoch (RE-1, RE-3, RE-4 with policy `fail`).
+pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Reply, Refusal> {
+    if state.memory.opened {
+        return Ok(Reply::Done);
+    }
+    state.memory.opened = true;
+    state.memory.settings = Settings { slots: open.slots, grace_ms: open.grace_ms, seed: open.seed };
+    let previous = (state.facts.epoch > Seq(0)).then_some(state.facts.epoch);
+    let clean = previous.is_none() || state.facts.closed;
+    out.record(state, StoreOpened { log: open.log.clone(), level: open.level, previous, clean });
+
+    for fence in older_runs(state) {
+        close_run(state, fence.1, out);
+    }
+    for key in keys(state.facts.sessions.len()).map(SessionKey) {
+        state.memory.dirty.inboxes.push(key);
+    }
+    for key in keys(state.facts.groups.len()).map(GroupKey) {
+        rearm(state, key);
+    }
+    for key in keys(state.facts.jobs.len()).map(JobKey) {
+        requeue(state, key, out);
+    }
+    Ok(Reply::Done)
+}
+
+/// Runs that an older epoch left open, oldest first.
+fn older_runs(state: &State) -> Vec<(fanin_protocol::Fence, Node)> {
+    let mut runs: Vec<_> = state
+        .facts
+        .runs
+        .values()
+        .filter_map(|node| run::open_fence(state, node).map(|fence| (fence, node)))
+        .filter(|(fence, _)| fence.0 < state.facts.epoch.0)
+        .collect();
+    runs.sort_by_key(|(fence, _)| *fence);
+    runs
+}
+
+/// Closes a run whose host is gone: its parts first, so that no settled job ever has an open part (RE-3).
+fn close_run(state: &mut State, node: Node, out: &mut Out) {
+    let Some(fence) = run::open_fence(state, node) else { return };
+    run::close_parts(state, node, out);
+    out.record(
+        state,
+        RunEnded {
+            run: fence,
+            outcome: RunOutcome::Interrupted,
+            next: Next::Settle,
+            cause: Some(Cause::Interrupted),
+            code: None,
+            message: Some("the supervisor stopped before the job did".into()),
+            exit: None,
+            output: None,
+        },
+    );
+    match node {
+        Node::Job(key) => state.memory.dirty.jobs.push(key),
+        Node::Session(key) => session::turn_ended(state, key, fence, out),
+    }
+}
+
+fn rearm(state: &mut State, key: GroupKey) {
+    let Some(group) = state.group(key) else { return };
+    if group.sealed && group.fired.is_none() && group.voided.is_none() {
+        group::arm(state, key);
+        state.memory.dirty.groups.push(key);
+    }
+}
+
+/// A queued job waits on; a closure cannot, its body is gone (RE-7).
+fn requeue(state: &mut State, key: JobKey, out: &mut Out) {
+    let Some(job) = state.job(key) else { return };
+    if job.ended.is_some() || job.run.is_some() || job.last.is_some() {
+        return;
+    }
+    if job.kind == JobKind::Closure {
+        job::end(state, key, Ending::error(Cause::Interrupted, None).interrupted(), out);
+    } else {
+        dispatch::enqueue(state, key);
+    }
+}
+
+/// Refuses launches from now on and starts nothing more.
+pub(crate) fn drain(state: &mut State) -> Result<Reply, Refusal> {
+    state.memory.closing = state.memory.closing.max(Closing::Draining);
+    Ok(Reply::Done)
+}
+
+/// Stops all that lives, queued jobs at once.
+pub(crate) fn stop(state: &mut State, grace_ms: Option<u64>, out: &mut Out) -> Result<Reply, Refusal> {
+    state.memory.closing = Closing::Stopping;
+    for key in keys(state.facts.jobs.len()).map(JobKey) {
+        let intent =
+            stop::Intent { target: StopTarget::Cancelled, cause: Cause::Shutdown, code: None, grace_ms };
+        stop::stop_job(state, key, intent, out);
+    }
+    Ok(Reply::Done)
+}
+
+/// Writes the last record. Waiters that are still there are told that nothing will come.
+pub(crate) fn finish(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
+    if state.facts.running > 0 {
+        return Err(Refusal::RunsOpen(state.facts.running));
+    }
+    crate::inbox::close_all(state, out);
+    out.record(state, StoreClosed { queued: u64::from(state.facts.queued) });
+    state.memory.timers = crate::timers::Timers::default();
+    Ok(Reply::Done)
+}
+
+fn keys(len: usize) -> std::ops::Range<u32> {
+    0..u32::try_from(len).unwrap_or(u32::MAX)
+}

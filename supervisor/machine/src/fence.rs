@@ -1,0 +1,43 @@
+//! Keeps out reports of runs that are over: a stale runner cannot change any recorded state (P5, J-16).
+
+use fanin_protocol::Record;
+use fanin_protocol::record::{Note, NoteCode};
+
+use crate::command::{Command, RunNode, RunRef};
+use crate::out::Out;
+use crate::state::State;
+
+/// Stale runs that are remembered, so that each is noted once. Beyond, the oldest may be noted again.
+const NOTED_MAX: usize = 4_096;
+
+/// The command, unless it is a report of a run that is not open: that is noted once and dropped.
+pub(crate) fn admit(state: &mut State, command: Command, out: &mut Out) -> Option<Command> {
+    let Command::Report(report) = &command else { return Some(command) };
+    if is_open(state, report.run) {
+        return Some(command);
+    }
+    let run = report.run.fence;
+    if state.facts.closed || !state.memory.noted.insert(run) {
+        return None;
+    }
+    if state.memory.noted.len() > NOTED_MAX {
+        state.memory.noted.pop_first();
+    }
+    let job = match report.run.node {
+        RunNode::Job(key) => state.job(key).map(|job| job.id.clone()),
+        RunNode::Turn(_) => None,
+    };
+    out.record(state, Record::Note(Note { code: NoteCode::StaleReport, job, run: Some(run), value: None }));
+    None
+}
+
+/// True where the run that a report names is the open run of its node.
+pub(crate) fn is_open(state: &State, run: RunRef) -> bool {
+    let open = match run.node {
+        RunNode::Job(key) => state.job(key).and_then(|job| job.run.as_deref()).map(|open| open.fence),
+        RunNode::Turn(key) => {
+            state.session(key).and_then(|session| session.turn.as_ref()).map(|open| open.fence)
+        }
+    };
+    open == Some(run.fence)
+}

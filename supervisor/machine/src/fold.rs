@@ -1,0 +1,477 @@
+//! The one place where facts change: a record is applied. Recovery is this, over the stored records.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use fanin_protocol::record::{
+    GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, MessageTaken, RunEnded,
+    RunStarted, StopTarget, TakenBy,
+};
+use fanin_protocol::{
+    About, Counts, Entry, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, Record, Seq, SessionId,
+    ToolPart,
+};
+
+use crate::state::{
+    End, Facts, Group, GroupKey, Job, JobKey, LastRun, Node, OpenRun, Session, SessionKey, StopIntent,
+};
+
+/// A record that cannot follow the ones before it. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("record {seq} `{kind}` cannot follow: {why}")]
+pub struct FoldError {
+    /// The record's place.
+    pub seq: Seq,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Which rule it breaks.
+    pub why: &'static str,
+}
+
+type Applied = Result<About, &'static str>;
+
+impl Facts {
+    /// Applies a record and says what it is about.
+    ///
+    /// # Errors
+    ///
+    /// [`FoldError`] where the record does not fit the facts (J-15); they are as before.
+    pub fn apply(&mut self, seq: Seq, ts_ms: u64, record: &Record) -> Result<About, FoldError> {
+        let about = if seq != self.head.next() {
+            Err("its place is not the next one")
+        } else if ts_ms < self.ts_ms {
+            Err("its time is before that of the record before it")
+        } else {
+            self.apply_body(seq, ts_ms, record)
+        };
+        let about = about.map_err(|why| FoldError { seq, kind: record.kind(), why })?;
+        self.head = seq;
+        self.ts_ms = ts_ms;
+        Ok(about)
+    }
+
+    /// Folds a log from its beginning.
+    ///
+    /// # Errors
+    ///
+    /// [`FoldError`] of the first record that does not fit.
+    pub fn fold<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<Self, FoldError> {
+        let mut facts = Self::default();
+        for entry in entries {
+            facts.apply(entry.seq, entry.ts_ms, &entry.record)?;
+        }
+        Ok(facts)
+    }
+
+    fn apply_body(&mut self, seq: Seq, ts_ms: u64, record: &Record) -> Applied {
+        match record {
+            Record::StoreOpened(body) => {
+                self.log.get_or_insert_with(|| body.log.clone());
+                self.epoch = seq;
+                self.closed = false;
+                Ok(About::default())
+            }
+            Record::StoreClosed(_) => {
+                self.closed = true;
+                Ok(About::default())
+            }
+            Record::SessionOpened(body) => self.session_opened(&body.session),
+            Record::SessionClosed(body) => self.session_closed(&body.session),
+            Record::JobQueued(body) => self.job_queued(seq, ts_ms, body),
+            Record::JobStopping(body) => self.job_stopping(body),
+            Record::JobEnded(body) => self.job_ended(ts_ms, body),
+            Record::RunStarted(body) => self.run_started(Fence(seq.0), ts_ms, body),
+            Record::RunBound(body) => self.run_bound(body.run),
+            Record::RunEnded(body) => self.run_ended(body),
+            Record::ToolPart(part) => self.part(part),
+            Record::GroupSealed(body) => self.group_sealed(ts_ms, body),
+            Record::GroupFired(body) => self.group_fired(body),
+            Record::GroupVoided(body) => self.group_voided(body),
+            Record::MessageTaken(body) => self.message_taken(body),
+            Record::Note(body) => Ok(About { job: body.job.clone(), run: body.run, ..About::default() }),
+            // No command of this version produces them; an older reader of them would be this one.
+            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) | Record::LimitsSet(_) => {
+                Err("this version does not know what follows from it")
+            }
+        }
+    }
+
+    fn session_opened(&mut self, id: &SessionId) -> Applied {
+        if self.session_index.get(id).is_some() {
+            return Err("the session exists");
+        }
+        let key = SessionKey(next_key(self.sessions.len())?);
+        self.session_index.insert(id.clone(), key);
+        self.sessions.push(Session {
+            id: id.clone(),
+            closed: false,
+            turn: None,
+            turns: 0,
+            turn_group: None,
+            unfired: BTreeSet::new(),
+            inbox: VecDeque::new(),
+        });
+        Ok(About { session: Some(id.clone()), ..About::default() })
+    }
+
+    fn session_closed(&mut self, id: &SessionId) -> Applied {
+        let session = self.find_session(id)?;
+        if session.closed {
+            return Err("the session is closed");
+        }
+        session.closed = true;
+        Ok(About { session: Some(id.clone()), ..About::default() })
+    }
+
+    fn job_queued(&mut self, seq: Seq, ts_ms: u64, body: &JobQueued) -> Applied {
+        let NodeId::Session(parent) = &body.parent else {
+            return Err("jobs below jobs are not known to this version");
+        };
+        let session = self.session_index.get(parent).ok_or("its session is not known")?;
+        if self.job_index.get(&body.job).is_some() {
+            return Err("the job exists");
+        }
+        let key = JobKey(next_key(self.jobs.len())?);
+        let group = self.open_group(&body.group, session)?;
+        let Some(members) = self.groups.get_mut(group.index()) else { return Err("its group is gone") };
+        if members.sealed || members.members.len() != body.index as usize {
+            return Err("it does not fit its group");
+        }
+        members.members.push(key);
+        members.counts.launched += 1;
+        self.job_index.insert(body.job.clone(), key);
+        self.jobs.push(Job {
+            id: body.job.clone(),
+            lifetime: Lifetime(seq.0),
+            session,
+            group,
+            index: body.index,
+            kind: body.kind,
+            label: body.label.clone(),
+            spec: body.spec.reveal().cloned(),
+            limits: body.limits,
+            queued_at_ms: ts_ms,
+            started_at_ms: None,
+            runs: 0,
+            run: None,
+            stop: None,
+            last: None,
+            ended: None,
+            taken: false,
+        });
+        self.queued += 1;
+        Ok(self.about_job(key))
+    }
+
+    /// The open group of this id, made where it is new: an open group exists as the jobs that name it.
+    fn open_group(&mut self, id: &GroupId, session: SessionKey) -> Result<GroupKey, &'static str> {
+        if let Some(key) = self.group_index.get(id) {
+            return Ok(key);
+        }
+        let key = GroupKey(next_key(self.groups.len())?);
+        let parent = self.sessions.get_mut(session.index()).ok_or("its session is not known")?;
+        parent.unfired.insert(key);
+        // The turn's own group is the one that is open while the turn is; an explicit one is sealed in its step.
+        if parent.turn.is_some() {
+            parent.turn_group.get_or_insert(key);
+        }
+        self.group_index.insert(id.clone(), key);
+        self.groups.push(Group {
+            id: id.clone(),
+            session,
+            members: Vec::new(),
+            policy: Policy::ALL,
+            sealed: false,
+            sealed_at_ms: 0,
+            counts: Counts::default(),
+            fired: None,
+            voided: None,
+            taken: false,
+        });
+        Ok(key)
+    }
+
+    fn job_stopping(&mut self, body: &JobStopping) -> Applied {
+        let (key, job) = self.find_job(&body.job)?;
+        if job.ended.is_some() || job.run.is_none() {
+            return Err("the job does not run");
+        }
+        let after = match &job.stop {
+            None => None,
+            Some(stop) if stop.target == StopTarget::Cancelled => return Err("a cancel is final"),
+            Some(stop) => Some(stop.cause),
+        };
+        job.stop = Some(StopIntent { target: body.target, cause: body.cause, code: body.code, after });
+        Ok(self.about_job(key))
+    }
+
+    fn job_ended(&mut self, at_ms: u64, body: &JobEnded) -> Applied {
+        let (key, job) = self.find_job(&body.job)?;
+        if job.ended.is_some() {
+            return Err("the job is over");
+        }
+        if job.run.is_some() {
+            return Err("its run is open");
+        }
+        let was_queued = job.runs == 0;
+        job.ended = Some(End {
+            status: body.status,
+            cause: body.cause,
+            code: body.code,
+            after: body.after,
+            interrupted: body.interrupted,
+            unreaped: body.unreaped,
+            completed_anyway: body.completed_anyway,
+            at_ms,
+        });
+        let group = job.group;
+        if was_queued {
+            self.queued -= 1;
+        }
+        if let Some(group) = self.groups.get_mut(group.index()) {
+            group.counts.add(body.status);
+        }
+        Ok(self.about_job(key))
+    }
+
+    fn run_started(&mut self, fence: Fence, ts_ms: u64, body: &RunStarted) -> Applied {
+        let open = |bound| OpenRun { fence, bound, parts: Vec::new() };
+        match &body.node {
+            NodeId::Session(id) => {
+                let key = self.session_index.get(id).ok_or("its session is not known")?;
+                let session = self.find_session(id)?;
+                if session.closed || session.turn.is_some() {
+                    return Err("the session is closed or in a turn");
+                }
+                session.turn = Some(open(true));
+                session.turns += 1;
+                self.runs.insert(fence, Node::Session(key));
+                Ok(About { session: Some(id.clone()), run: Some(fence), ..About::default() })
+            }
+            NodeId::Job(id) => {
+                let (key, job) = self.find_job(id)?;
+                if job.ended.is_some() || job.run.is_some() {
+                    return Err("the job is over or runs");
+                }
+                job.run = Some(Box::new(open(job.kind == JobKind::Closure)));
+                job.runs += 1;
+                job.started_at_ms.get_or_insert(ts_ms);
+                self.runs.insert(fence, Node::Job(key));
+                self.running += 1;
+                self.queued -= 1;
+                Ok(self.about_job(key))
+            }
+        }
+    }
+
+    fn run_bound(&mut self, fence: Fence) -> Applied {
+        let node = self.runs.get(&fence).ok_or("the run is not open")?;
+        let run = self.open_run(node).ok_or("the run is not open")?;
+        run.bound = true;
+        Ok(self.about(node))
+    }
+
+    fn run_ended(&mut self, body: &RunEnded) -> Applied {
+        let node = self.runs.get(&body.run).ok_or("the run is not open")?;
+        let run = self.open_run(node).ok_or("the run is not open")?;
+        if run.parts.iter().any(|part| !part.state.is_terminal()) {
+            return Err("a part of it is open");
+        }
+        let about = self.about(node);
+        self.runs.remove(&body.run);
+        match node {
+            Node::Session(key) => {
+                if let Some(session) = self.sessions.get_mut(key.index()) {
+                    session.turn = None;
+                }
+            }
+            Node::Job(key) => {
+                self.running -= 1;
+                if let Some(job) = self.jobs.get_mut(key.index()) {
+                    job.run = None;
+                    job.last = Some(Box::new(LastRun {
+                        outcome: body.outcome,
+                        cause: body.cause,
+                        code: body.code,
+                        message: body.message.clone(),
+                        exit: body.exit,
+                        output: body.output.clone(),
+                    }));
+                }
+            }
+        }
+        Ok(about)
+    }
+
+    fn part(&mut self, part: &ToolPart) -> Applied {
+        let node = self.runs.get(&part.run).ok_or("the run is not open")?;
+        let about = self.about(node);
+        let run = self.open_run(node).ok_or("the run is not open")?;
+        match run.parts.iter_mut().find(|known| known.call == part.call) {
+            Some(known) if known.state.is_terminal() => return Err("the part is over"),
+            Some(known) if part.state <= known.state => return Err("a part does not go back"),
+            Some(known) => *known = part.clone(),
+            None => run.parts.push(part.clone()),
+        }
+        Ok(about)
+    }
+
+    fn group_sealed(&mut self, ts_ms: u64, body: &GroupSealed) -> Applied {
+        let (key, group) = self.find_group(&body.group)?;
+        if group.sealed {
+            return Err("the group is sealed");
+        }
+        if group.members.len() != body.members.len() {
+            return Err("its members are not those that were queued");
+        }
+        group.sealed = true;
+        group.sealed_at_ms = ts_ms;
+        group.policy = body.policy;
+        let session = group.session;
+        if let Some(session) = self.sessions.get_mut(session.index()) {
+            session.turn_group.take_if(|group| *group == key);
+        }
+        Ok(self.about_group(key))
+    }
+
+    fn group_fired(&mut self, body: &GroupFired) -> Applied {
+        let (key, group) = self.find_group(&body.group)?;
+        if group.fired.is_some() || group.voided.is_some() {
+            return Err("the group has fired or is voided");
+        }
+        if !group.sealed || group.counts.ended() != group.counts.launched {
+            return Err("not all of its members are over");
+        }
+        let payload = body.payload.reveal().ok_or("it has no payload")?;
+        group.fired = Some(Arc::clone(payload));
+        let session = group.session;
+        if let Some(session) = self.sessions.get_mut(session.index()) {
+            session.unfired.remove(&key);
+            session.inbox.push_back(key);
+        }
+        Ok(self.about_group(key))
+    }
+
+    fn group_voided(&mut self, body: &GroupVoided) -> Applied {
+        let (key, group) = self.find_group(&body.group)?;
+        if group.fired.is_some() || group.voided.is_some() {
+            return Err("the group has fired or is voided");
+        }
+        group.voided = Some(body.cause);
+        let session = group.session;
+        if let Some(session) = self.sessions.get_mut(session.index()) {
+            session.unfired.remove(&key);
+            session.turn_group.take_if(|group| *group == key);
+        }
+        Ok(self.about_group(key))
+    }
+
+    fn message_taken(&mut self, body: &MessageTaken) -> Applied {
+        let mut about = About::default();
+        for id in &body.keys {
+            let (key, group) = self.find_group(id)?;
+            if group.fired.is_none() || group.taken {
+                return Err("no message of the group is owed");
+            }
+            group.taken = true;
+            let session = group.session;
+            if let Some(session) = self.sessions.get_mut(session.index()) {
+                session.inbox.retain(|owed| *owed != key);
+            }
+            about = self.about_group(key);
+        }
+        for lifetime in &body.results {
+            let key = self.job_of_lifetime(*lifetime).ok_or("the result's job is not known")?;
+            let Some(job) = self.jobs.get_mut(key.index()) else {
+                return Err("the result's job is not known");
+            };
+            if job.ended.is_none() || (job.taken && body.by != TakenBy::Void) {
+                return Err("the result is not there, or was taken");
+            }
+            job.taken = true;
+            if about.session.is_none() {
+                about = self.about_group_of(key);
+            }
+        }
+        Ok(about)
+    }
+
+    /// The job of a lifetime. Jobs are kept in the order of their `job.queued`, so their lifetimes rise.
+    pub(crate) fn job_of_lifetime(&self, lifetime: Lifetime) -> Option<JobKey> {
+        let index = self.jobs.binary_search_by_key(&lifetime, |job| job.lifetime).ok()?;
+        next_key(index).ok().map(JobKey)
+    }
+
+    fn find_session(&mut self, id: &SessionId) -> Result<&mut Session, &'static str> {
+        let key = self.session_index.get(id).ok_or("the session is not known")?;
+        self.sessions.get_mut(key.index()).ok_or("the session is not known")
+    }
+
+    fn find_job(&mut self, id: &JobId) -> Result<(JobKey, &mut Job), &'static str> {
+        let key = self.job_index.get(id).ok_or("the job is not known")?;
+        self.jobs.get_mut(key.index()).map(|job| (key, job)).ok_or("the job is not known")
+    }
+
+    fn find_group(&mut self, id: &GroupId) -> Result<(GroupKey, &mut Group), &'static str> {
+        let key = self.group_index.get(id).ok_or("the group is not known")?;
+        self.groups.get_mut(key.index()).map(|group| (key, group)).ok_or("the group is not known")
+    }
+
+    fn open_run(&mut self, node: Node) -> Option<&mut OpenRun> {
+        match node {
+            Node::Session(key) => self.sessions.get_mut(key.index())?.turn.as_mut(),
+            Node::Job(key) => self.jobs.get_mut(key.index())?.run.as_deref_mut(),
+        }
+    }
+
+    fn about(&self, node: Node) -> About {
+        match node {
+            Node::Job(key) => self.about_job(key),
+            Node::Session(key) => {
+                self.sessions.get(key.index()).map_or_else(About::default, |session| About {
+                    session: Some(session.id.clone()),
+                    run: session.turn.as_ref().map(|turn| turn.fence),
+                    ..About::default()
+                })
+            }
+        }
+    }
+
+    fn about_job(&self, key: JobKey) -> About {
+        let Some(job) = self.jobs.get(key.index()) else { return About::default() };
+        About {
+            session: self.sessions.get(job.session.index()).map(|session| session.id.clone()),
+            job: Some(job.id.clone()),
+            lifetime: Some(job.lifetime),
+            run: job.run.as_ref().map(|run| run.fence),
+            group: self.groups.get(job.group.index()).map(|group| group.id.clone()),
+        }
+    }
+
+    fn about_group(&self, key: GroupKey) -> About {
+        let Some(group) = self.groups.get(key.index()) else { return About::default() };
+        About {
+            session: self.sessions.get(group.session.index()).map(|session| session.id.clone()),
+            group: Some(group.id.clone()),
+            ..About::default()
+        }
+    }
+
+    fn about_group_of(&self, key: JobKey) -> About {
+        self.jobs.get(key.index()).map_or_else(About::default, |job| self.about_group(job.group))
+    }
+
+    /// Debug builds compare the cached counts with the list they come from (BAR-1).
+    pub(crate) fn counts_hold(&self, key: GroupKey) -> bool {
+        let Some(group) = self.groups.get(key.index()) else { return true };
+        let mut counts = Counts { launched: group.counts.launched, ..Counts::default() };
+        for job in group.members.iter().filter_map(|member| self.jobs.get(member.index())) {
+            counts.add(job.status());
+        }
+        counts == group.counts && group.members.len() == counts.launched as usize
+    }
+}
+
+fn next_key(len: usize) -> Result<u32, &'static str> {
+    u32::try_from(len).map_err(|_| "more than four thousand million of a kind")
+}

@@ -1,0 +1,89 @@
+//! The barrier: launched against finished, from one member list; it fires once.
+
+use std::sync::Arc;
+
+use fanin_protocol::policy::Threshold;
+use fanin_protocol::record::{GroupFired, MessageTaken, StopTarget, TakenBy};
+use fanin_protocol::{Cause, Outcome, Private};
+
+use crate::effect::Answer;
+use crate::out::Out;
+use crate::result;
+use crate::state::{Barrier, GroupKey, Phase, State};
+use crate::timers::{Owner, Purpose};
+use crate::{stop, waiter};
+
+/// Remembers when a group was sealed and arms its deadline.
+pub(crate) fn arm(state: &mut State, key: GroupKey) {
+    let sealed_at = state.memory.clock.mono();
+    state.memory.barriers.insert(key, Barrier { sealed_at, deadline_passed: false, stopped_by: None });
+    if let Some(at_ms) = state.group(key).and_then(|group| group.policy.at_ms) {
+        state.memory.timers.arm(sealed_at.after(at_ms), Owner::Group(key), Purpose::Deadline);
+    }
+}
+
+/// Fires the group once it is sealed and every member has ended.
+///
+/// Does nothing where that is not so yet, or no longer: calling it twice is calling it once.
+pub(crate) fn settle(state: &mut State, key: GroupKey, out: &mut Out) {
+    debug_assert!(
+        state.group(key).is_none_or(|group| group.members.len() > 64) || state.facts.counts_hold(key),
+        "the counts of a group are not those of its members"
+    );
+    match state.phase(key) {
+        Some(Phase::Decided(threshold)) => stop_rest(state, key, threshold, out),
+        Some(Phase::Ended) => fire(state, key, out),
+        Some(Phase::Open | Phase::Running | Phase::Fired | Phase::Voided) | None => {}
+    }
+}
+
+/// Tells the members still alive to stop; their endings bring the group back here.
+fn stop_rest(state: &mut State, key: GroupKey, threshold: Threshold, out: &mut Out) {
+    let Some(barrier) = state.memory.barriers.get_mut(&key) else { return };
+    if barrier.stopped_by.is_some() {
+        return;
+    }
+    barrier.stopped_by = Some(threshold);
+    let members = state.group(key).map(|group| group.members.clone()).unwrap_or_default();
+    for member in members {
+        let intent =
+            stop::Intent { target: StopTarget::Cancelled, cause: Cause::Group, code: None, grace_ms: None };
+        stop::stop_job(state, member, intent, out);
+    }
+}
+
+/// Fixes the result. From here on it is owed to the parent (BAR-4).
+fn fire(state: &mut State, key: GroupKey, out: &mut Out) {
+    debug_assert!(state.facts.counts_hold(key), "the counts of a group are not those of its members");
+    let barrier = state.memory.barriers.remove(&key);
+    let Some(payload) = result::combine(state, key, barrier) else { return };
+    let payload = Arc::new(payload);
+    let (group, counts) = (payload.group.clone(), payload.counts);
+    out.record(
+        state,
+        GroupFired {
+            group: group.clone(),
+            outcome: Outcome::of(counts),
+            counts,
+            stopped_by: payload.stopped_by,
+            payload: Private::new(payload),
+        },
+    );
+    state.memory.timers.clear(Owner::Group(key));
+    if waiter::all_taken(state, key) {
+        // Waits of the parent took every single result before: there is nothing left to wake it for (BAR-15).
+        out.record(state, MessageTaken { keys: vec![group], results: Vec::new(), by: TakenBy::Results });
+    }
+    waiter::group_over(state, key, out);
+    if let Some(group) = state.group(key) {
+        state.memory.dirty.inboxes.push(group.session);
+    }
+}
+
+/// What follows from a group that will never fire.
+pub(crate) fn voided(state: &mut State, key: GroupKey, out: &mut Out) {
+    state.memory.barriers.remove(&key);
+    state.memory.timers.clear(Owner::Group(key));
+    waiter::group_over(state, key, out);
+    debug_assert!(!matches!(waiter::group_answer(state, key), Some(Answer::Group { .. })));
+}

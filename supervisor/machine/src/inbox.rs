@@ -1,0 +1,135 @@
+//! Messages: a fired group's result is owed to its parent until it is taken, by a waiter or by one wake.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fanin_protocol::record::{MessageTaken, TakenBy};
+use fanin_protocol::{CombinedResult, GroupId};
+
+use crate::command::{Refusal, Reply, WaiterId};
+use crate::effect::{Answer, Effect};
+use crate::out::Out;
+use crate::state::{GroupKey, JobKey, SessionKey, State};
+use crate::waiter::{self, Offer, Wants};
+
+/// Hands owed messages to those who ask for them, oldest first.
+///
+/// A busy parent's messages stay owed until its turn ends (W-4); one that a waiter covers or holds waits for it.
+pub(crate) fn settle(state: &mut State, key: SessionKey, out: &mut Out) {
+    while let Some((taker, message)) = next_offer(state, key) {
+        let Some(result) = with_references(state, message) else { return };
+        if let Some(takers) = state.memory.takers.get_mut(&key) {
+            takers.retain(|id| *id != taker);
+        }
+        if let Some(waiter) = state.memory.waiters.get_mut(&taker) {
+            waiter.offer = Some(Offer { results: Vec::new(), message: Some(message) });
+        }
+        state.memory.offered.insert(message, taker);
+        out.effect(Effect::Answer { waiter: taker, answer: Answer::Wake(result) });
+    }
+}
+
+/// The next taker and the next message for it.
+fn next_offer(state: &State, key: SessionKey) -> Option<(WaiterId, GroupKey)> {
+    let session = state.session(key)?;
+    if session.closed || session.turn.is_some() {
+        return None;
+    }
+    let taker = *state.memory.takers.get(&key)?.front()?;
+    let message = session
+        .inbox
+        .iter()
+        .copied()
+        .find(|message| !state.memory.offered.contains_key(message) && !waiter::holds(state, *message))?;
+    Some((taker, message))
+}
+
+/// The message as it is delivered now: what a wait took before is a reference (BAR-15).
+fn with_references(state: &State, key: GroupKey) -> Option<Arc<CombinedResult>> {
+    let group = state.group(key)?;
+    let result = Arc::clone(group.fired.as_ref()?);
+    if !group.members.iter().any(|member| waiter::is_taken(state, *member)) {
+        return Some(result);
+    }
+    let mut result = (*result).clone();
+    for entry in &mut result.entries {
+        let taken = group.members.get(entry.index as usize).is_some_and(|key| waiter::is_taken(state, *key));
+        if taken {
+            entry.reference = true;
+            entry.output = None;
+        }
+    }
+    Some(Arc::new(result))
+}
+
+/// A waiter has what it was offered: it is taken, once.
+pub(crate) fn ack(state: &mut State, id: WaiterId, out: &mut Out) -> Result<Reply, Refusal> {
+    let Some(waiter) = waiter::forget(state, id) else { return Ok(Reply::Done) };
+    let Some(offer) = &waiter.offer else {
+        // Nothing was offered: the acknowledgement means nothing, and the waiter is gone.
+        waiter::wake_inbox(state, &waiter);
+        return Ok(Reply::Done);
+    };
+    let by = if matches!(waiter.wants, Wants::Wake(_)) { TakenBy::Inbox } else { TakenBy::Waiter };
+    let taken: BTreeSet<JobKey> =
+        offer.results.iter().copied().filter(|key| !waiter::is_taken(state, *key)).collect();
+    let mut groups: BTreeSet<GroupKey> =
+        taken.iter().filter_map(|key| state.job(*key)).map(|job| job.group).collect();
+    groups.retain(|group| closes(state, *group, &taken));
+    if let Some(message) =
+        offer.message.filter(|message| state.group(*message).is_some_and(|group| !group.taken))
+    {
+        groups.insert(message);
+    }
+    // A closed group stands for its results; they are not named one by one.
+    let results: Vec<_> = taken
+        .iter()
+        .filter_map(|key| state.job(*key))
+        .filter(|job| !groups.contains(&job.group))
+        .map(|job| job.lifetime)
+        .collect();
+    let keys: Vec<GroupId> =
+        groups.iter().filter_map(|key| state.group(*key)).map(|group| group.id.clone()).collect();
+    if !keys.is_empty() || !results.is_empty() {
+        out.record(state, MessageTaken { keys, results, by });
+    }
+    waiter::wake_inbox(state, &waiter);
+    Ok(Reply::Done)
+}
+
+/// True where the group has fired and these results are the last that nobody had taken.
+fn closes(state: &State, key: GroupKey, taken: &BTreeSet<JobKey>) -> bool {
+    state.group(key).is_some_and(|group| {
+        group.fired.is_some()
+            && !group.taken
+            && group.members.iter().all(|member| taken.contains(member) || waiter::is_taken(state, *member))
+    })
+}
+
+/// Answers those who wait until no run is open.
+pub(crate) fn settle_idle(state: &mut State, out: &mut Out) {
+    if state.facts.running == 0 {
+        for id in std::mem::take(&mut state.memory.idle_waiters) {
+            waiter::forget(state, id);
+            out.effect(Effect::Answer { waiter: id, answer: Answer::Idle });
+        }
+    }
+}
+
+/// The session is closed: nothing will come for those who ask.
+pub(crate) fn close_session(state: &mut State, key: SessionKey, out: &mut Out) {
+    for id in state.memory.takers.get(&key).cloned().unwrap_or_default() {
+        waiter::forget(state, id);
+        out.effect(Effect::Answer { waiter: id, answer: Answer::Closed });
+    }
+}
+
+/// The epoch ends: all who still wait are told.
+pub(crate) fn close_all(state: &mut State, out: &mut Out) {
+    let waiting: Vec<WaiterId> =
+        state.memory.waiters.iter().filter(|(_, waiter)| waiter.offer.is_none()).map(|(id, _)| *id).collect();
+    for id in waiting {
+        waiter::forget(state, id);
+        out.effect(Effect::Answer { waiter: id, answer: Answer::Closed });
+    }
+}

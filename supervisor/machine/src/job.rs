@@ -1,0 +1,122 @@
+//! How a job comes to its one end.
+
+use fanin_protocol::record::{JobEnded, Note, NoteCode, RunEnded, RunOutcome, StopTarget};
+use fanin_protocol::{Cause, Code, Record, Status};
+
+use crate::effect::Effect;
+use crate::out::Out;
+use crate::state::{JobKey, Node, State};
+use crate::timers::Owner;
+use crate::{run, waiter};
+
+/// How a job ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ending {
+    status: Status,
+    cause: Option<Cause>,
+    code: Option<Code>,
+    after: Option<Cause>,
+    interrupted: bool,
+    unreaped: bool,
+    completed_anyway: bool,
+}
+
+impl Ending {
+    const fn new(status: Status, cause: Option<Cause>, code: Option<Code>) -> Self {
+        Self {
+            status,
+            cause,
+            code,
+            after: None,
+            interrupted: false,
+            unreaped: false,
+            completed_anyway: false,
+        }
+    }
+
+    pub(crate) const fn error(cause: Cause, code: Option<Code>) -> Self {
+        Self::new(Status::Error, Some(cause), code)
+    }
+
+    pub(crate) const fn cancelled(cause: Cause) -> Self {
+        Self::new(Status::Cancelled, Some(cause), None)
+    }
+
+    pub(crate) const fn interrupted(self) -> Self {
+        Self { interrupted: true, ..self }
+    }
+}
+
+/// Ends a job whose last run is over and gone. Does nothing where that is not so yet, or no longer: calling it twice
+/// is calling it once.
+pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
+    let Some(job) = state.job(key) else { return };
+    if job.ended.is_some() || job.run.is_some() {
+        return;
+    }
+    let Some(last) = &job.last else { return };
+    let completed = last.outcome == RunOutcome::Completed;
+    let interrupted = last.outcome == RunOutcome::Interrupted;
+    let ending = match job.stop {
+        Some(stop) => {
+            let status = match stop.target {
+                StopTarget::Cancelled | StopTarget::Requeue => Status::Cancelled,
+                StopTarget::Error => Status::Error,
+            };
+            Ending {
+                after: stop.after,
+                completed_anyway: completed,
+                interrupted,
+                ..Ending::new(status, Some(stop.cause), stop.code)
+            }
+        }
+        None if completed => Ending::new(Status::Completed, None, None),
+        None => {
+            let cause = last.cause.unwrap_or(Cause::Failed);
+            Ending { interrupted, ..Ending::error(cause, last.code) }
+        }
+    };
+    end(state, key, ending, out);
+}
+
+/// Writes the one terminal record, and tells whoever looks at the job.
+pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out) {
+    let Some(job) = state.job(key) else { return };
+    let (id, group) = (job.id.clone(), job.group);
+    let Ending { status, cause, code, after, interrupted, unreaped, completed_anyway } = ending;
+    out.record(
+        state,
+        JobEnded { job: id, status, cause, code, after, interrupted, unreaped, completed_anyway },
+    );
+    state.memory.timers.clear(Owner::Job(key));
+    state.memory.dirty.groups.push(group);
+    out.effect(Effect::Forget { tag: state.tag(key) });
+    waiter::job_ended(state, key, out);
+}
+
+/// Ends a job whose run did not go in time after the forced stop (J-18): it may still be alive, and says so.
+pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
+    let Some(fence) = run::open_fence(state, Node::Job(key)) else { return };
+    run::close_parts(state, Node::Job(key), out);
+    let Some(job) = state.job(key) else { return };
+    let (id, Some(stop)) = (job.id.clone(), job.stop) else { return };
+    let status = match stop.target {
+        StopTarget::Cancelled | StopTarget::Requeue => Status::Cancelled,
+        StopTarget::Error => Status::Error,
+    };
+    let outcome = match status {
+        Status::Cancelled => RunOutcome::Cancelled,
+        Status::Queued | Status::Running | Status::Completed | Status::Error => RunOutcome::Failed,
+    };
+    let message = Some("it did not end after the forced stop and may still be alive".into());
+    let plain = run::ended(fence);
+    out.record(state, RunEnded { outcome, cause: Some(stop.cause), code: stop.code, message, ..plain });
+    out.record(
+        state,
+        Record::Note(Note { code: NoteCode::Unreaped, job: Some(id), run: Some(fence), value: None }),
+    );
+    state.memory.forced.remove(&fence);
+    let ending =
+        Ending { after: stop.after, unreaped: true, ..Ending::new(status, Some(stop.cause), stop.code) };
+    end(state, key, ending, out);
+}

@@ -1,0 +1,171 @@
+//! Creating jobs: all or none, and a known id answers what exists (J-1, J-21, BAR-2).
+
+use std::collections::HashSet;
+
+use fanin_protocol::limits::{GROUP_MEMBERS_MAX, LABEL_BYTES_MAX, QUEUE_JOBS_MAX};
+use fanin_protocol::record::JobQueued;
+use fanin_protocol::spec::SpecError;
+use fanin_protocol::{GroupId, NodeId, Private};
+
+use crate::command::{Launch, Launched, Member, Refusal, Reply};
+use crate::dispatch;
+use crate::out::Out;
+use crate::session;
+use crate::state::{Closing, GroupKey, Job, JobKey, SessionKey, State};
+use crate::timers::{Owner, Purpose};
+
+/// Creates the jobs of a call, or answers what is known under its ids.
+pub(crate) fn launch(state: &mut State, request: Launch, out: &mut Out) -> Result<Reply, Refusal> {
+    let parent = session::find(state, &request.session)?;
+    if let Some(known) = known_group(state, &request, parent)? {
+        return Ok(Reply::Launched(known));
+    }
+    if let Some(known) = known_job(state, &request, parent)? {
+        return Ok(Reply::Launched(known));
+    }
+    check(state, &request)?;
+    Ok(Reply::Launched(create(state, request, parent, out)))
+}
+
+/// The group of this id, where there is one.
+fn known_group(state: &State, request: &Launch, parent: SessionKey) -> Result<Option<Launched>, Refusal> {
+    let Some(key) = state.facts.group_index.get(&request.group) else { return Ok(None) };
+    let Some(group) = state.group(key) else { return Ok(None) };
+    if group.session != parent {
+        return Err(Refusal::ForeignGroup(request.group.clone()));
+    }
+    let jobs: Vec<&Job> = group.members.iter().filter_map(|member| state.job(*member)).collect();
+    // Ids that the caller left to chance differ at each call, so only what was asked for is compared.
+    let same = group.policy == request.policy
+        && jobs.len() == request.members.len()
+        && jobs.iter().zip(&request.members).all(|(job, member)| same_request(job, member));
+    Ok(Some(Launched {
+        group: group.id.clone(),
+        jobs: jobs.iter().map(|job| (job.id.clone(), job.lifetime)).collect(),
+        created: false,
+        spec_differs: !same,
+    }))
+}
+
+/// The job of this id, where a single one is launched again without asking for a new life.
+fn known_job(state: &State, request: &Launch, parent: SessionKey) -> Result<Option<Launched>, Refusal> {
+    let [member] = request.members.as_slice() else { return Ok(None) };
+    let Some(key) = state.facts.job_index.get(&member.id).filter(|_| request.joins_turn) else {
+        return Ok(None);
+    };
+    let Some(job) = state.job(key) else { return Ok(None) };
+    if job.session != parent {
+        return Err(Refusal::IdInUse(member.id.clone()));
+    }
+    let Some(group) = state.group(job.group) else { return Ok(None) };
+    Ok(Some(Launched {
+        group: group.id.clone(),
+        jobs: vec![(job.id.clone(), job.lifetime)],
+        created: false,
+        spec_differs: !same_request(job, member),
+    }))
+}
+
+fn same_request(job: &Job, member: &Member) -> bool {
+    job.spec.as_ref() == Some(&member.spec) && job.limits == member.limits && job.label == member.label
+}
+
+/// Checks everything before anything exists (B56).
+fn check(state: &State, request: &Launch) -> Result<(), Refusal> {
+    if state.memory.closing > Closing::No {
+        return Err(Refusal::Draining);
+    }
+    let members = request.members.len();
+    if members == 0 {
+        return Err(Refusal::Empty);
+    }
+    if members > GROUP_MEMBERS_MAX {
+        return Err(Refusal::TooMany { members, max: GROUP_MEMBERS_MAX });
+    }
+    request.policy.check(members).map_err(Refusal::BadPolicy)?;
+    let queued = state.facts.queued as usize;
+    if queued + members > QUEUE_JOBS_MAX {
+        return Err(Refusal::QueueFull { queued, asked: members, max: QUEUE_JOBS_MAX });
+    }
+    let mut seen = HashSet::with_capacity(members);
+    for (index, member) in request.members.iter().enumerate() {
+        if !seen.insert(&member.id) {
+            return Err(Refusal::DuplicateId(member.id.clone()));
+        }
+        if state.facts.job_index.get(&member.id).is_some() {
+            return Err(Refusal::IdInUse(member.id.clone()));
+        }
+        check_member(member).map_err(|error| Refusal::BadSpec { index, job: member.id.clone(), error })?;
+    }
+    Ok(())
+}
+
+fn check_member(member: &Member) -> Result<(), SpecError> {
+    if let Some(label) = member.label.as_ref().filter(|label| label.len() > LABEL_BYTES_MAX) {
+        let problem = format!("{} bytes; at most {LABEL_BYTES_MAX} are allowed", label.len());
+        return Err(SpecError { field: "label", problem });
+    }
+    member.spec.check()?;
+    member.limits.check()
+}
+
+/// Writes the records of a launch. An explicit group is born sealed.
+fn create(state: &mut State, request: Launch, parent: SessionKey, out: &mut Out) -> Launched {
+    let session = state.session(parent);
+    let in_turn = request.joins_turn && session.is_some_and(|session| session.turn.is_some());
+    let joined = session
+        .and_then(|session| session.turn_group)
+        .filter(|_| in_turn)
+        .and_then(|key| state.group(key))
+        .map(|group| (group.id.clone(), group.counts.launched));
+    let (group, first) = joined.unwrap_or_else(|| (request.group.clone(), 0));
+
+    let mut jobs = Vec::with_capacity(request.members.len());
+    for (index, member) in (first..).zip(request.members) {
+        jobs.push(queue(state, &request.session, &group, index, member, out));
+    }
+    if !in_turn && let Some(key) = state.facts.group_index.get(&group) {
+        session::seal(state, key, request.policy, None, out);
+    }
+    let jobs =
+        jobs.into_iter().filter_map(|key| state.job(key).map(|job| (job.id.clone(), job.lifetime))).collect();
+    Launched { group, jobs, created: true, spec_differs: false }
+}
+
+fn queue(
+    state: &mut State,
+    session: &fanin_protocol::SessionId,
+    group: &GroupId,
+    index: u32,
+    member: Member,
+    out: &mut Out,
+) -> JobKey {
+    let key = JobKey(u32::try_from(state.facts.jobs.len()).unwrap_or(u32::MAX));
+    let limit = member.limits.queue_ms;
+    out.record(
+        state,
+        JobQueued {
+            job: member.id,
+            parent: NodeId::Session(session.clone()),
+            group: group.clone(),
+            index,
+            kind: member.spec.kind(),
+            label: member.label,
+            spec: Private::new(member.spec),
+            limits: member.limits,
+        },
+    );
+    state.memory.tags.push(member.tag);
+    if let (Some(limit), Some(job)) = (limit, state.job(key)) {
+        let purpose = Purpose::Queue(job.lifetime);
+        let at = state.memory.clock.mono().after(limit);
+        state.memory.timers.arm(at, Owner::Job(key), purpose);
+    }
+    dispatch::enqueue(state, key);
+    key
+}
+
+/// Where the group of an id is kept.
+pub(crate) fn find_group(state: &State, id: &GroupId) -> Result<GroupKey, Refusal> {
+    state.facts.group_index.get(id).ok_or_else(|| Refusal::UnknownGroup(id.clone()))
+}

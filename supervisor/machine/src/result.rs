@@ -1,0 +1,98 @@
+//! Builds entries and combined results from the facts. Deterministic: the same facts give the same result.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use fanin_protocol::limits::{RESULT_BYTES_MAX, RESULT_ENTRIES_MAX, RESULT_ENTRY_BYTES_MAX};
+use fanin_protocol::result::EntryOutput;
+use fanin_protocol::{CombinedResult, NodeId, Outcome, Output, ResultEntry, Status, text};
+
+use crate::state::{Barrier, GroupKey, Job, JobKey, State};
+
+/// The combined result of a group.
+pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) -> Option<CombinedResult> {
+    let group = state.group(key)?;
+    let members = group.members.len();
+    let share = RESULT_BYTES_MAX / members.max(1);
+    // A list that nobody can read is no result: a large group names who did not complete.
+    let entries: Vec<ResultEntry> = group
+        .members
+        .iter()
+        .filter(|member| {
+            members <= RESULT_ENTRIES_MAX
+                || state.job(**member).is_some_and(|job| job.status() != Status::Completed)
+        })
+        .take(RESULT_ENTRIES_MAX)
+        .filter_map(|member| entry(state, *member, share))
+        .collect();
+    let duration_ms = match barrier {
+        Some(barrier) => state.memory.clock.mono().0.saturating_sub(barrier.sealed_at.0),
+        None => state.facts.ts_ms.saturating_sub(group.sealed_at_ms),
+    };
+    let omitted = members.saturating_sub(entries.len());
+    Some(CombinedResult {
+        group: group.id.clone(),
+        session: NodeId::Session(state.session(group.session)?.id.clone()),
+        outcome: Outcome::of(group.counts),
+        counts: group.counts,
+        stopped_by: barrier.and_then(|barrier| barrier.stopped_by),
+        duration_ms,
+        entries,
+        entries_omitted: u32::try_from(omitted).unwrap_or(u32::MAX),
+        nonce: nonce(state),
+    })
+}
+
+/// The entry of a job, its output cut to `share` bytes and to the bound of an entry.
+pub(crate) fn entry(state: &State, key: JobKey, share: usize) -> Option<ResultEntry> {
+    let job = state.job(key)?;
+    let end = job.ended.as_ref();
+    let last = job.last.as_deref();
+    let mut entry = ResultEntry {
+        index: job.index,
+        job: job.id.clone(),
+        lifetime: job.lifetime,
+        label: job.label.clone(),
+        status: job.status(),
+        cause: end.and_then(|end| end.cause),
+        code: end.and_then(|end| end.code),
+        after: end.and_then(|end| end.after),
+        message: last.and_then(|last| last.message.clone()),
+        runs: job.runs,
+        interrupted: end.is_some_and(|end| end.interrupted),
+        completed_anyway: end.is_some_and(|end| end.completed_anyway),
+        unreaped: end.is_some_and(|end| end.unreaped),
+        queued_at_ms: job.queued_at_ms,
+        started_at_ms: job.started_at_ms,
+        ended_at_ms: end.map(|end| end.at_ms),
+        exit_code: None,
+        signal: None,
+        output: last
+            .and_then(|last| last.output.as_ref())
+            .map(|output| entry_output(job, output, share.min(RESULT_ENTRY_BYTES_MAX))),
+        reference: false,
+    };
+    entry.set_exit(last.and_then(|last| last.exit));
+    Some(entry)
+}
+
+fn entry_output(job: &Job, output: &Output, max: usize) -> EntryOutput {
+    let (text, cut) = match output.text.reveal() {
+        Some(text) if text.len() <= max => (text.clone(), false),
+        Some(text) => (text::excerpt(text, max).into(), true),
+        None => ("".into(), output.bytes_total > 0),
+    };
+    EntryOutput {
+        text,
+        bytes_total: output.bytes_total,
+        truncated: output.truncated || cut,
+        invalid_utf8: output.invalid_utf8,
+        handle: job.id.clone(),
+    }
+}
+
+/// A number that no member can guess: drawn from the epoch's seed and the place of the record to come.
+fn nonce(state: &State) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (state.memory.settings.seed, state.facts.head.0).hash(&mut hasher);
+    hasher.finish()
+}

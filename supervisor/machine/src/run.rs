@@ -1,0 +1,45 @@
+//! What is common to the runs of jobs and the turns of sessions.
+
+use fanin_protocol::Fence;
+use fanin_protocol::record::{Next, RunEnded, RunOutcome};
+
+use crate::out::Out;
+use crate::state::{Node, OpenRun, State};
+
+/// The open run of a node.
+pub(crate) fn open(state: &State, node: Node) -> Option<&OpenRun> {
+    match node {
+        Node::Job(key) => state.job(key)?.run.as_deref(),
+        Node::Session(key) => state.session(key)?.turn.as_ref(),
+    }
+}
+
+/// Its fence.
+pub(crate) fn open_fence(state: &State, node: Node) -> Option<Fence> {
+    open(state, node).map(|run| run.fence)
+}
+
+/// Closes what the run left open: nobody reported the end of these calls, so each may or may not have taken effect
+///
+pub(crate) fn close_parts(state: &mut State, node: Node, out: &mut Out) {
+    let now_ms = state.memory.clock.wall_ms();
+    let Some(run) = open(state, node) else { return };
+    let orphans: Vec<_> = run.parts.iter().filter_map(|part| part.interrupt(now_ms)).collect();
+    for part in orphans {
+        out.record(state, part);
+    }
+}
+
+/// A plain end, to be filled in.
+pub(crate) const fn ended(run: Fence) -> RunEnded {
+    RunEnded {
+        run,
+        outcome: RunOutcome::Completed,
+        next: Next::Settle,
+        cause: None,
+        code: None,
+        message: None,
+        exit: None,
+        output: None,
+    }
+}

@@ -1,0 +1,115 @@
+//! Sessions and their turns.
+
+use std::sync::Arc;
+
+use fanin_protocol::record::{
+    GroupSealed, GroupVoided, MessageTaken, RunEnded, RunOutcome, RunStarted, SessionClosed, SessionOpened,
+    StopTarget, TakenBy,
+};
+use fanin_protocol::{Cause, Fence, JobId, NodeId, Policy, SessionId};
+
+use crate::command::{Refusal, Reply, RunNode, RunRef};
+use crate::out::Out;
+use crate::state::{Closing, GroupKey, Node, SessionKey, State};
+use crate::{group, inbox, run, stop};
+
+/// Finds a session that is open.
+pub(crate) fn find(state: &State, id: &SessionId) -> Result<SessionKey, Refusal> {
+    let key = state.facts.session_index.get(id).ok_or_else(|| Refusal::UnknownSession(id.clone()))?;
+    match state.session(key) {
+        Some(session) if !session.closed => Ok(key),
+        _ => Err(Refusal::SessionClosed(id.clone())),
+    }
+}
+
+/// Opens a session, or finds it open.
+pub(crate) fn open(state: &mut State, id: SessionId, out: &mut Out) -> Result<Reply, Refusal> {
+    match find(state, &id) {
+        Ok(_) => Ok(Reply::Done),
+        Err(Refusal::UnknownSession(_)) if state.memory.closing > Closing::No => Err(Refusal::Draining),
+        Err(Refusal::UnknownSession(_)) => {
+            out.record(state, SessionOpened { session: id });
+            Ok(Reply::Done)
+        }
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Begins a turn: until it ends the parent is busy and its wake is held (W-4).
+pub(crate) fn turn(state: &mut State, id: &SessionId, out: &mut Out) -> Result<Reply, Refusal> {
+    let key = find(state, id)?;
+    let Some(session) = state.session(key) else { return Err(Refusal::UnknownSession(id.clone())) };
+    if session.turn.is_some() {
+        return Err(Refusal::TurnOpen(id.clone()));
+    }
+    let attempt = session.turns.saturating_add(1);
+    out.record(state, RunStarted { node: NodeId::Session(id.clone()), attempt });
+    let fence = Fence(state.facts.head.0);
+    Ok(Reply::Turn(RunRef { node: RunNode::Turn(key), fence }))
+}
+
+/// Ends a turn that its holder is done with.
+pub(crate) fn end_turn(state: &mut State, key: SessionKey, outcome: RunOutcome, out: &mut Out) {
+    let Some(fence) = run::open_fence(state, Node::Session(key)) else { return };
+    run::close_parts(state, Node::Session(key), out);
+    out.record(state, RunEnded { outcome, ..run::ended(fence) });
+    turn_ended(state, key, fence, out);
+}
+
+/// What follows from the end of a turn: its group is sealed, and the inbox may move (BAR-6).
+pub(crate) fn turn_ended(state: &mut State, key: SessionKey, fence: Fence, out: &mut Out) {
+    if let Some(open) = state.session(key).and_then(|session| session.turn_group) {
+        seal(state, open, Policy::ALL, Some(fence), out);
+    }
+    state.memory.dirty.inboxes.push(key);
+}
+
+/// Seals a group with the members it has.
+pub(crate) fn seal(state: &mut State, key: GroupKey, policy: Policy, turn: Option<Fence>, out: &mut Out) {
+    let Some(group) = state.group(key) else { return };
+    let members: Arc<[JobId]> =
+        group.members.iter().filter_map(|member| state.job(*member)).map(|job| job.id.clone()).collect();
+    let Some(parent) = state.session(group.session) else { return };
+    let (group, parent) = (group.id.clone(), NodeId::Session(parent.id.clone()));
+    out.record(state, GroupSealed { group, parent, members, policy, turn });
+    group::arm(state, key);
+    state.memory.dirty.groups.push(key);
+}
+
+/// Closes a session (BAR-9): unfired groups are voided and their members stopped, owed messages are void.
+pub(crate) fn close(state: &mut State, id: &SessionId, out: &mut Out) -> Result<Reply, Refusal> {
+    let key = match find(state, id) {
+        Ok(key) => key,
+        Err(Refusal::SessionClosed(_)) => return Ok(Reply::Done),
+        Err(refusal) => return Err(refusal),
+    };
+    end_turn(state, key, RunOutcome::Cancelled, out);
+    out.record(state, SessionClosed { session: id.clone() });
+    let Some(session) = state.session(key) else { return Ok(Reply::Done) };
+    let unfired: Vec<GroupKey> = session.unfired.iter().copied().collect();
+    let owed: Vec<_> =
+        session.inbox.iter().filter_map(|group| state.group(*group)).map(|group| group.id.clone()).collect();
+
+    for group in &unfired {
+        let Some(id) = state.group(*group).map(|group| group.id.clone()) else { continue };
+        out.record(state, GroupVoided { group: id, cause: Cause::Parent });
+        group::voided(state, *group, out);
+    }
+    if !owed.is_empty() {
+        out.record(state, MessageTaken { keys: owed, results: Vec::new(), by: TakenBy::Void });
+    }
+    for group in unfired {
+        let members = state.group(group).map(|group| group.members.clone()).unwrap_or_default();
+        for member in members {
+            let intent = stop::Intent {
+                target: StopTarget::Cancelled,
+                cause: Cause::Parent,
+                code: None,
+                grace_ms: None,
+            };
+            stop::stop_job(state, member, intent, out);
+        }
+    }
+    inbox::close_session(state, key, out);
+    Ok(Reply::Done)
+}

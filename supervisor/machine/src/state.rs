@@ -1,0 +1,401 @@
+//! All that the machine knows: facts, which are the fold of the records, and memory, which a crash may take.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use fanin_protocol::cause::Exit;
+use fanin_protocol::policy::Threshold;
+use fanin_protocol::record::{RunOutcome, StopTarget};
+use fanin_protocol::spec::JobLimits;
+use fanin_protocol::{
+    Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, Lifetime, LogId, Output, Policy,
+    Seq, SessionId, Spec, Status, ToolPart,
+};
+
+use crate::clock::{Clock, Mono};
+use crate::command::WaiterId;
+use crate::timers::Timers;
+use crate::waiter::Waiter;
+
+macro_rules! key {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub(crate) u32);
+
+        impl $name {
+            pub(crate) const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+key!(
+    /// Where a job is kept.
+    JobKey
+);
+key!(
+    /// Where a session is kept.
+    SessionKey
+);
+key!(
+    /// Where a group is kept.
+    GroupKey
+);
+
+/// From an id to where it is kept. It says nothing that the kept things do not say, so it shows nothing either.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Index<I: Eq + Hash, K>(HashMap<I, K>);
+
+impl<I: Eq + Hash, K> Default for Index<I, K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<I: Eq + Hash, K> fmt::Debug for Index<I, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl<I: Eq + Hash, K: Copy> Index<I, K> {
+    pub(crate) fn get(&self, id: &I) -> Option<K> {
+        self.0.get(id).copied()
+    }
+
+    pub(crate) fn insert(&mut self, id: I, key: K) {
+        self.0.insert(id, key);
+    }
+
+    pub(crate) fn remove(&mut self, id: &I) -> Option<K> {
+        self.0.remove(id)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = K> {
+        self.0.values().copied()
+    }
+}
+
+/// The whole state.
+///
+/// `facts` change only in [`Facts::apply`]; `memory` is what a crash takes away: who waits, what is armed, what the
+/// host was told.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    pub(crate) facts: Facts,
+    pub(crate) memory: Memory,
+}
+
+/// What the records say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Name of the log.
+    pub(crate) log: Option<LogId>,
+    /// The epoch: the sequence number of the last `store.opened`.
+    pub(crate) epoch: Seq,
+    /// True after `store.closed`.
+    pub(crate) closed: bool,
+    /// The last record.
+    pub(crate) head: Seq,
+    /// Its time.
+    pub(crate) ts_ms: u64,
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) session_index: Index<SessionId, SessionKey>,
+    pub(crate) job_index: Index<JobId, JobKey>,
+    pub(crate) group_index: Index<GroupId, GroupKey>,
+    /// Where each open run is.
+    pub(crate) runs: Index<Fence, Node>,
+    /// Open runs of jobs, which are the slots in use. Changed where a run starts or ends, nowhere else.
+    pub(crate) running: u32,
+    /// Jobs in `queued`. Changed where a job is queued, starts, or ends from the queue, nowhere else.
+    pub(crate) queued: u32,
+}
+
+/// A node of the tree that can have a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Node {
+    Session(SessionKey),
+    Job(JobKey),
+}
+
+/// A parent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) closed: bool,
+    /// The open turn.
+    pub(crate) turn: Option<OpenRun>,
+    pub(crate) turns: u32,
+    /// The group that the open turn's launches join; not sealed yet.
+    pub(crate) turn_group: Option<GroupKey>,
+    /// Groups that have neither fired nor been voided.
+    pub(crate) unfired: BTreeSet<GroupKey>,
+    /// Fired groups whose message nobody has taken, oldest first.
+    pub(crate) inbox: VecDeque<GroupKey>,
+}
+
+/// A run that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OpenRun {
+    pub(crate) fence: Fence,
+    /// Its runner has it in hand. A closure is in hand as soon as it is started.
+    pub(crate) bound: bool,
+    pub(crate) parts: Vec<ToolPart>,
+}
+
+/// A job in its present lifetime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(crate) id: JobId,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) session: SessionKey,
+    pub(crate) group: GroupKey,
+    pub(crate) index: u32,
+    pub(crate) kind: JobKind,
+    pub(crate) label: Option<Arc<str>>,
+    pub(crate) spec: Option<Arc<Spec>>,
+    pub(crate) limits: JobLimits,
+    pub(crate) queued_at_ms: u64,
+    pub(crate) started_at_ms: Option<u64>,
+    pub(crate) runs: u32,
+    pub(crate) run: Option<Box<OpenRun>>,
+    pub(crate) stop: Option<StopIntent>,
+    /// How its last run ended.
+    pub(crate) last: Option<Box<LastRun>>,
+    pub(crate) ended: Option<End>,
+    /// Its result was taken by a wait of its parent.
+    pub(crate) taken: bool,
+}
+
+/// A recorded wish to stop a running job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StopIntent {
+    pub(crate) target: StopTarget,
+    pub(crate) cause: Cause,
+    pub(crate) code: Option<Code>,
+    /// What this one took over.
+    pub(crate) after: Option<Cause>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LastRun {
+    pub(crate) outcome: RunOutcome,
+    pub(crate) cause: Option<Cause>,
+    pub(crate) code: Option<Code>,
+    pub(crate) message: Option<Arc<str>>,
+    pub(crate) exit: Option<Exit>,
+    pub(crate) output: Option<Output>,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) status: Status,
+    pub(crate) cause: Option<Cause>,
+    pub(crate) code: Option<Code>,
+    pub(crate) after: Option<Cause>,
+    pub(crate) interrupted: bool,
+    pub(crate) unreaped: bool,
+    pub(crate) completed_anyway: bool,
+    pub(crate) at_ms: u64,
+}
+
+impl Job {
+    /// The public status, derived.
+    pub(crate) fn status(&self) -> Status {
+        match (&self.ended, &self.run) {
+            (Some(end), _) => end.status,
+            (None, Some(_)) => Status::Running,
+            (None, None) => Status::Queued,
+        }
+    }
+}
+
+/// Jobs launched together, and the rule that fires once all of them are over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) id: GroupId,
+    pub(crate) session: SessionKey,
+    pub(crate) members: Vec<JobKey>,
+    pub(crate) policy: Policy,
+    pub(crate) sealed: bool,
+    pub(crate) sealed_at_ms: u64,
+    /// Cached from the members, changed only where one settles (BAR-1); `launched` is their number.
+    pub(crate) counts: Counts,
+    pub(crate) fired: Option<Arc<CombinedResult>>,
+    pub(crate) voided: Option<Cause>,
+    /// The message of the fired group was taken.
+    pub(crate) taken: bool,
+}
+
+/// Where a group is, derived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Members may still join.
+    Open,
+    /// Sealed, members alive.
+    Running,
+    /// Sealed, members alive, and a rule of the policy has come true.
+    Decided(Threshold),
+    /// Sealed and all members over: it fires in this step.
+    Ended,
+    /// The result is fixed.
+    Fired,
+    /// Its parent ended first.
+    Voided,
+}
+
+impl Group {
+    /// Where the group is. `deadline_passed` is the one thing it cannot see in its own facts.
+    pub(crate) fn phase(&self, deadline_passed: bool) -> Phase {
+        let launched = self.counts.launched;
+        let not_ok = self.counts.error + self.counts.cancelled;
+        if self.voided.is_some() {
+            Phase::Voided
+        } else if self.fired.is_some() {
+            Phase::Fired
+        } else if !self.sealed {
+            Phase::Open
+        } else if self.counts.ended() == launched {
+            Phase::Ended
+        } else if self.policy.ok.is_some_and(|n| self.counts.completed >= n) {
+            Phase::Decided(Threshold::Ok)
+        } else if self.policy.not_ok.is_some_and(|n| not_ok >= n) {
+            Phase::Decided(Threshold::NotOk)
+        } else if deadline_passed {
+            Phase::Decided(Threshold::Deadline)
+        } else {
+            Phase::Running
+        }
+    }
+}
+
+/// What a crash takes away.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory {
+    /// This process has opened the log.
+    pub(crate) opened: bool,
+    pub(crate) clock: Clock,
+    pub(crate) settings: Settings,
+    pub(crate) closing: Closing,
+    pub(crate) timers: Timers,
+    /// The alarm that the host was last told.
+    pub(crate) alarm: Option<Mono>,
+    /// Queued jobs by session in launch order; one that is not queued any more is skipped when it comes up.
+    pub(crate) ready: BTreeMap<SessionKey, VecDeque<JobKey>>,
+    /// Sessions with ready jobs, in the order of their turns (SC-9).
+    pub(crate) round: VecDeque<SessionKey>,
+    /// The host's mark of each job, by its key.
+    pub(crate) tags: Vec<u64>,
+    pub(crate) waiters: BTreeMap<WaiterId, Waiter>,
+    /// Waiters by the job they look at.
+    pub(crate) job_waiters: BTreeMap<JobKey, Vec<WaiterId>>,
+    /// Waiters by the group they look at.
+    pub(crate) group_waiters: BTreeMap<GroupKey, Vec<WaiterId>>,
+    /// Takers of a session's inbox, first come first served.
+    pub(crate) takers: BTreeMap<SessionKey, VecDeque<WaiterId>>,
+    /// Messages that a taker holds and has not acknowledged, and which taker.
+    pub(crate) offered: BTreeMap<GroupKey, WaiterId>,
+    /// Waiters for the time when no run is open.
+    pub(crate) idle_waiters: Vec<WaiterId>,
+    /// When each sealed group was sealed, and whether its deadline passed.
+    pub(crate) barriers: BTreeMap<GroupKey, Barrier>,
+    /// Runs that were told to end by force.
+    pub(crate) forced: BTreeSet<Fence>,
+    /// Stale runs that a note was written for, the newest ones.
+    pub(crate) noted: BTreeSet<Fence>,
+    /// What may have to move on, in this step.
+    pub(crate) dirty: Dirty,
+}
+
+/// What is known of an unfired group in this epoch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Barrier {
+    pub(crate) sealed_at: Mono,
+    pub(crate) deadline_passed: bool,
+    /// The rule that stopped the rest.
+    pub(crate) stopped_by: Option<Threshold>,
+}
+
+/// Settings of an epoch.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Settings {
+    pub(crate) slots: Option<u32>,
+    pub(crate) grace_ms: u64,
+    pub(crate) seed: u64,
+}
+
+/// How far the end has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Closing {
+    /// Not at all.
+    #[default]
+    No,
+    /// Nothing new starts.
+    Draining,
+    /// What lived was told to stop.
+    Stopping,
+}
+
+/// Things whose facts changed, to be settled before the step ends. Jobs come before groups and groups before
+/// inboxes, so that waiters are answered before a message goes to an inbox (BAR-10).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Dirty {
+    pub(crate) jobs: Vec<JobKey>,
+    pub(crate) groups: Vec<GroupKey>,
+    pub(crate) inboxes: Vec<SessionKey>,
+}
+
+impl State {
+    /// The facts.
+    pub const fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// A state that starts from recovered facts; `Open` is its first command.
+    pub fn recovered(facts: Facts) -> Self {
+        let tags = vec![0; facts.jobs.len()];
+        Self { facts, memory: Memory { tags, ..Memory::default() } }
+    }
+
+    pub(crate) fn job(&self, key: JobKey) -> Option<&Job> {
+        self.facts.jobs.get(key.index())
+    }
+
+    pub(crate) fn group(&self, key: GroupKey) -> Option<&Group> {
+        self.facts.groups.get(key.index())
+    }
+
+    pub(crate) fn session(&self, key: SessionKey) -> Option<&Session> {
+        self.facts.sessions.get(key.index())
+    }
+
+    /// The group's phase with what this epoch knows of its deadline.
+    pub(crate) fn phase(&self, key: GroupKey) -> Option<Phase> {
+        let passed = self.memory.barriers.get(&key).is_some_and(|barrier| barrier.deadline_passed);
+        self.group(key).map(|group| group.phase(passed))
+    }
+
+    pub(crate) fn tag(&self, key: JobKey) -> u64 {
+        self.memory.tags.get(key.index()).copied().unwrap_or_default()
+    }
+}
+
+impl Facts {
+    /// The last record's place.
+    pub const fn head(&self) -> Seq {
+        self.head
+    }
+
+    /// The name of the log; `None` before the first `store.opened`.
+    pub const fn log(&self) -> Option<&LogId> {
+        self.log.as_ref()
+    }
+}

@@ -1,0 +1,48 @@
+//! One step of the machine: a command in, records and effects out.
+
+use fanin_protocol::Record;
+use fanin_protocol::record::{Note, NoteCode};
+
+use crate::clock::Now;
+use crate::command::{Command, Reply};
+use crate::out::Out;
+use crate::state::{Closing, State};
+use crate::{dispatch, epoch, fence, group, inbox, intake, job};
+
+/// Carries out one command.
+///
+/// Pure: it reads no clock, draws no chance, does no I/O and takes no lock. All that follows from the command
+/// follows in this step, whoever caused it; only time and the outside need another.
+pub fn step(state: &mut State, command: Command, now: Now, out: &mut Out) {
+    if let Some(jump) = state.memory.clock.advance(now, state.facts.ts_ms)
+        && epoch::is_open(state)
+    {
+        let note = Note { code: NoteCode::ClockJump, job: None, run: None, value: Some(jump) };
+        out.record(state, Record::Note(note));
+    }
+    match fence::admit(state, command, out) {
+        Some(command) => intake::decide(state, command, out),
+        None => out.reply = Some(Reply::Done),
+    }
+    settle(state, out);
+    let next = state.memory.timers.next();
+    out.alarm(state, next);
+}
+
+/// Moves on whatever may have to. Each settle either moves a fact forward or does nothing, so this ends.
+fn settle(state: &mut State, out: &mut Out) {
+    loop {
+        if let Some(key) = state.memory.dirty.jobs.pop() {
+            job::settle(state, key, out);
+        } else if let Some(key) = state.memory.dirty.groups.pop() {
+            group::settle(state, key, out);
+        } else if state.memory.closing == Closing::No && dispatch::next(state, out) {
+            // A start may end a run at once only through a later command; the loop goes on with the next slot.
+        } else if let Some(key) = state.memory.dirty.inboxes.pop() {
+            inbox::settle(state, key, out);
+        } else {
+            break;
+        }
+    }
+    inbox::settle_idle(state, out);
+}

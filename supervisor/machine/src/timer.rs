@@ -1,0 +1,59 @@
+//! What happens when a timer is due. A timer whose fence is not current any more does nothing (SC-16).
+
+use fanin_protocol::record::StopTarget;
+use fanin_protocol::{Cause, Code, Fence};
+
+use crate::command::{Refusal, Reply};
+use crate::job::{self, Ending};
+use crate::out::Out;
+use crate::state::{GroupKey, JobKey, Node, State};
+use crate::timers::{Owner, Purpose};
+use crate::{run, stop};
+
+/// Carries out all timers that are due.
+pub(crate) fn tick(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
+    let now = state.memory.clock.mono();
+    while let Some((owner, purpose)) = state.memory.timers.pop(now) {
+        match owner {
+            Owner::Job(key) => job_due(state, key, purpose, out),
+            Owner::Group(key) => deadline(state, key),
+        }
+    }
+    Ok(Reply::Done)
+}
+
+fn job_due(state: &mut State, key: JobKey, purpose: Purpose, out: &mut Out) {
+    match purpose {
+        Purpose::Queue(lifetime) => {
+            let waits = state
+                .job(key)
+                .is_some_and(|job| job.lifetime == lifetime && job.runs == 0 && job.ended.is_none());
+            if waits {
+                job::end(state, key, Ending::error(Cause::Timeout, Some(Code::Queue)), out);
+            }
+        }
+        Purpose::Run(fence) => run_limit(state, key, fence, out),
+        Purpose::Force(fence) => stop::force(state, key, fence, out),
+        Purpose::Unreaped(fence) => stop::give_up(state, key, fence, out),
+        Purpose::Deadline => {}
+    }
+}
+
+fn run_limit(state: &mut State, key: JobKey, fence: Fence, out: &mut Out) {
+    if run::open_fence(state, Node::Job(key)) == Some(fence) {
+        let intent = stop::Intent {
+            target: StopTarget::Error,
+            cause: Cause::Timeout,
+            code: Some(Code::Run),
+            grace_ms: None,
+        };
+        stop::stop_job(state, key, intent, out);
+    }
+}
+
+fn deadline(state: &mut State, key: GroupKey) {
+    if let Some(barrier) = state.memory.barriers.get_mut(&key) {
+        barrier.deadline_passed = true;
+        state.memory.dirty.groups.push(key);
+    }
+}

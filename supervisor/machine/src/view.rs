@@ -1,0 +1,117 @@
+//! Looking at the state: jobs as they stand, pages of them, and what the checkers ask.
+
+use fanin_protocol::{GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, NodeId, SessionId, Status};
+
+use crate::state::{Job, JobKey, State};
+use crate::why;
+
+/// Which jobs a list shows. What is `None` does not restrict it.
+#[derive(Debug, Clone, Default)]
+pub struct JobFilter {
+    /// Of this session.
+    pub session: Option<SessionId>,
+    /// Of this group.
+    pub group: Option<GroupId>,
+    /// In this status.
+    pub status: Option<Status>,
+    /// Of this kind.
+    pub kind: Option<JobKind>,
+    /// From this lifetime on; where the page before left off.
+    pub from: Option<Lifetime>,
+    /// Entries of a page at the most; 0 is read as [`PAGE`].
+    pub limit: usize,
+}
+
+/// Entries of a page unless the filter says otherwise: a screen or two.
+pub const PAGE: usize = 100;
+
+impl State {
+    /// A job as it stands; `None` where the id is not known.
+    pub fn job_info(&self, id: &JobId) -> Option<JobInfo> {
+        self.info(self.facts.job_index.get(id)?)
+    }
+
+    /// Jobs, oldest first, a page at a time.
+    pub fn jobs(&self, filter: &JobFilter) -> JobList {
+        let limit = if filter.limit == 0 { PAGE } else { filter.limit };
+        let first = filter.from.map_or(0, |from| self.facts.jobs.partition_point(|job| job.lifetime < from));
+        let mut jobs = Vec::new();
+        let mut next = None;
+        for (index, job) in self.facts.jobs.iter().enumerate().skip(first) {
+            if !self.matches(filter, job) {
+                continue;
+            }
+            if jobs.len() == limit {
+                next = Some(job.lifetime);
+                break;
+            }
+            jobs.extend(u32::try_from(index).ok().and_then(|key| self.info(JobKey(key))));
+        }
+        JobList { jobs, next }
+    }
+
+    /// Jobs that are not over, oldest first.
+    pub fn live_jobs(&self) -> impl Iterator<Item = JobInfo> {
+        (0..)
+            .zip(&self.facts.jobs)
+            .filter(|(_, job)| job.ended.is_none())
+            .filter_map(|(key, _)| self.info(JobKey(key)))
+    }
+
+    /// Groups that have neither fired nor been voided, oldest first.
+    pub fn open_groups(&self) -> impl Iterator<Item = GroupId> {
+        self.facts
+            .groups
+            .iter()
+            .filter(|group| group.fired.is_none() && group.voided.is_none())
+            .map(|group| group.id.clone())
+    }
+
+    /// Open runs of jobs: the slots in use.
+    pub const fn running(&self) -> u32 {
+        self.facts.running
+    }
+
+    /// Jobs that wait for their first start.
+    pub const fn queued(&self) -> u32 {
+        self.facts.queued
+    }
+
+    fn matches(&self, filter: &JobFilter, job: &Job) -> bool {
+        filter.kind.is_none_or(|kind| kind == job.kind)
+            && filter.status.is_none_or(|status| status == job.status())
+            && filter
+                .session
+                .as_ref()
+                .is_none_or(|id| self.session(job.session).is_some_and(|session| session.id == *id))
+            && filter
+                .group
+                .as_ref()
+                .is_none_or(|id| self.group(job.group).is_some_and(|group| group.id == *id))
+    }
+
+    fn info(&self, key: JobKey) -> Option<JobInfo> {
+        let job = self.job(key)?;
+        let end = job.ended.as_ref();
+        let why = why::job_reasons(self, key);
+        Some(JobInfo {
+            job: job.id.clone(),
+            lifetime: job.lifetime,
+            session: NodeId::Session(self.session(job.session)?.id.clone()),
+            group: self.group(job.group)?.id.clone(),
+            index: job.index,
+            kind: job.kind,
+            label: job.label.clone(),
+            status: job.status(),
+            phase: why.first().map(|reason| reason.phase().to_owned()),
+            cause: end.and_then(|end| end.cause),
+            code: end.and_then(|end| end.code),
+            message: job.last.as_ref().and_then(|last| last.message.clone()),
+            why,
+            runs: job.runs,
+            queued_at_ms: job.queued_at_ms,
+            started_at_ms: job.started_at_ms,
+            ended_at_ms: end.map(|end| end.at_ms),
+        })
+    }
+}

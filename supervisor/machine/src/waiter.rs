@@ -1,0 +1,281 @@
+//! Who waits for what, in memory only. A crash, a limit, a dropped future and a lost connection are one thing: the
+//! waiter left (BAR-12).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fanin_protocol::limits::RESULT_BYTES_MAX;
+use fanin_protocol::{JobId, SessionId};
+
+use crate::command::{Refusal, Reply, Take, WaiterId, Wanted};
+use crate::effect::{Answer, Effect};
+use crate::launch;
+use crate::out::Out;
+use crate::result;
+use crate::session;
+use crate::state::{GroupKey, JobKey, SessionKey, State};
+
+/// A live waiter.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiter {
+    pub(crate) wants: Wants,
+    /// What it was given and has not acknowledged.
+    pub(crate) offer: Option<Offer>,
+}
+
+/// What it waits for.
+#[derive(Debug, Clone)]
+pub(crate) enum Wants {
+    /// All of these jobs, or the first of them.
+    Jobs { session: SessionKey, jobs: Vec<JobKey>, any: bool },
+    /// A group's result.
+    Group(GroupKey),
+    /// The next message of an inbox.
+    Wake(SessionKey),
+    /// That no run is open.
+    Idle,
+}
+
+/// What an acknowledgement will take.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Offer {
+    /// Single results.
+    pub(crate) results: Vec<JobKey>,
+    /// The message of a fired group.
+    pub(crate) message: Option<GroupKey>,
+}
+
+/// Begins to wait. Where the condition is true already the answer comes in this step.
+pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply, Refusal> {
+    let id = take.waiter;
+    if state.memory.waiters.contains_key(&id) {
+        return Err(Refusal::DuplicateWaiter(id));
+    }
+    let wants = match take.wanted {
+        Wanted::All(session, jobs) => jobs_wanted(state, &session, &jobs, false)?,
+        Wanted::Any(session, jobs) => jobs_wanted(state, &session, &jobs, true)?,
+        Wanted::Group(group) => Wants::Group(launch::find_group(state, &group)?),
+        Wanted::Wake(session) => Wants::Wake(session::find(state, &session)?),
+        Wanted::Idle => Wants::Idle,
+    };
+    register(state, id, &wants);
+    state.memory.waiters.insert(id, Waiter { wants: wants.clone(), offer: None });
+    match wants {
+        Wants::Jobs { .. } => answer_jobs(state, id, out),
+        Wants::Group(key) => group_over(state, key, out),
+        Wants::Wake(session) => state.memory.dirty.inboxes.push(session),
+        Wants::Idle => {}
+    }
+    Ok(Reply::Done)
+}
+
+fn jobs_wanted(state: &State, session: &SessionId, ids: &[JobId], any: bool) -> Result<Wants, Refusal> {
+    let session = session::find(state, session)?;
+    if ids.is_empty() {
+        return Err(Refusal::Empty);
+    }
+    let mut seen = BTreeSet::new();
+    let mut jobs = Vec::with_capacity(ids.len());
+    for id in ids {
+        let key = state.facts.job_index.get(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?;
+        if !seen.insert(key) {
+            return Err(Refusal::DuplicateId(id.clone()));
+        }
+        jobs.push(key);
+    }
+    Ok(Wants::Jobs { session, jobs, any })
+}
+
+fn register(state: &mut State, id: WaiterId, wants: &Wants) {
+    match wants {
+        Wants::Jobs { jobs, .. } => {
+            for job in jobs {
+                state.memory.job_waiters.entry(*job).or_default().push(id);
+            }
+        }
+        Wants::Group(group) => state.memory.group_waiters.entry(*group).or_default().push(id),
+        Wants::Wake(session) => state.memory.takers.entry(*session).or_default().push_back(id),
+        Wants::Idle => state.memory.idle_waiters.push(id),
+    }
+}
+
+/// Forgets a waiter, whatever it waited for or was offered.
+pub(crate) fn forget(state: &mut State, id: WaiterId) -> Option<Waiter> {
+    let waiter = state.memory.waiters.remove(&id)?;
+    match &waiter.wants {
+        Wants::Jobs { jobs, .. } => {
+            for job in jobs {
+                remove_from(&mut state.memory.job_waiters, *job, id);
+            }
+        }
+        Wants::Group(group) => remove_from(&mut state.memory.group_waiters, *group, id),
+        Wants::Wake(session) => {
+            if let Some(takers) = state.memory.takers.get_mut(session) {
+                takers.retain(|taker| *taker != id);
+                if takers.is_empty() {
+                    state.memory.takers.remove(session);
+                }
+            }
+        }
+        Wants::Idle => state.memory.idle_waiters.retain(|waiter| *waiter != id),
+    }
+    if let Some(message) = waiter.offer.as_ref().and_then(|offer| offer.message)
+        && state.memory.offered.get(&message) == Some(&id)
+    {
+        state.memory.offered.remove(&message);
+    }
+    Some(waiter)
+}
+
+fn remove_from<K: Ord>(map: &mut std::collections::BTreeMap<K, Vec<WaiterId>>, key: K, id: WaiterId) {
+    if let Some(waiters) = map.get_mut(&key) {
+        waiters.retain(|waiter| *waiter != id);
+        if waiters.is_empty() {
+            map.remove(&key);
+        }
+    }
+}
+
+/// The waiter left: what it held goes to the next in line, else stays owed.
+pub(crate) fn release(state: &mut State, id: WaiterId) -> Result<Reply, Refusal> {
+    if let Some(waiter) = forget(state, id) {
+        wake_inbox(state, &waiter);
+    }
+    Ok(Reply::Done)
+}
+
+/// Lets the inbox of a waiter's session look again.
+pub(crate) fn wake_inbox(state: &mut State, waiter: &Waiter) {
+    let session = match &waiter.wants {
+        Wants::Jobs { session, .. } | Wants::Wake(session) => Some(*session),
+        Wants::Group(group) => state.group(*group).map(|group| group.session),
+        Wants::Idle => None,
+    };
+    state.memory.dirty.inboxes.extend(session);
+}
+
+/// A job is over: answers the waits that this makes true.
+pub(crate) fn job_ended(state: &mut State, key: JobKey, out: &mut Out) {
+    for id in state.memory.job_waiters.get(&key).cloned().unwrap_or_default() {
+        answer_jobs(state, id, out);
+    }
+}
+
+/// Answers a wait for jobs once its condition is true, and only once.
+fn answer_jobs(state: &mut State, id: WaiterId, out: &mut Out) {
+    let Some(waiter) = state.memory.waiters.get(&id) else { return };
+    let Wants::Jobs { session, jobs, any } = &waiter.wants else { return };
+    if waiter.offer.is_some() {
+        return;
+    }
+    let is_over = |key: &JobKey| state.job(*key).is_some_and(|job| job.ended.is_some());
+    // A wait for any is over with the first; for all, one that is open is enough to go on waiting.
+    let over: Vec<JobKey> = if *any {
+        jobs.iter().copied().filter(is_over).collect()
+    } else if jobs.iter().all(is_over) {
+        jobs.clone()
+    } else {
+        return;
+    };
+    if over.is_empty() {
+        return;
+    }
+    // Taken are results of this parent that neither a wait nor a wake has delivered.
+    let results: Vec<JobKey> = over
+        .iter()
+        .copied()
+        .filter(|key| state.job(*key).is_some_and(|job| job.session == *session) && is_owed(state, *key))
+        .collect();
+    let share = RESULT_BYTES_MAX / over.len().max(1);
+    let entries = over.iter().filter_map(|key| result::entry(state, *key, share)).collect();
+    let already_delivered = results.is_empty();
+    offer(state, id, Offer { results, message: None });
+    out.effect(Effect::Answer { waiter: id, answer: Answer::Jobs { entries, already_delivered } });
+}
+
+/// A group fired, was voided, or somebody asks for it again: answers those who wait for it.
+pub(crate) fn group_over(state: &mut State, key: GroupKey, out: &mut Out) {
+    let Some(answer) = group_answer(state, key) else { return };
+    for id in state.memory.group_waiters.get(&key).cloned().unwrap_or_default() {
+        if state.memory.waiters.get(&id).is_none_or(|waiter| waiter.offer.is_some()) {
+            continue;
+        }
+        match &answer {
+            Answer::Group { already_delivered, .. } => {
+                let message = (!already_delivered).then_some(key);
+                offer(state, id, Offer { results: Vec::new(), message });
+            }
+            _ => drop(forget(state, id)),
+        }
+        out.effect(Effect::Answer { waiter: id, answer: answer.clone() });
+    }
+}
+
+/// What a waiter for the group is told now; `None` while it has to wait.
+pub(crate) fn group_answer(state: &State, key: GroupKey) -> Option<Answer> {
+    let group = state.group(key)?;
+    if group.voided.is_some() {
+        return Some(Answer::Voided);
+    }
+    let result = Arc::clone(group.fired.as_ref()?);
+    let already_delivered = group.taken || state.memory.offered.contains_key(&key);
+    Some(Answer::Group { result, already_delivered })
+}
+
+fn offer(state: &mut State, id: WaiterId, offer: Offer) {
+    if let Some(waiter) = state.memory.waiters.get_mut(&id) {
+        waiter.offer = Some(offer);
+    }
+}
+
+/// True where nobody has the job's result yet: neither a wait nor a wake took it, and no wake offers it now.
+fn is_owed(state: &State, key: JobKey) -> bool {
+    state.job(key).is_some_and(|job| !is_taken(state, key) && !state.memory.offered.contains_key(&job.group))
+}
+
+/// True where the result was taken, alone or with its group.
+pub(crate) fn is_taken(state: &State, key: JobKey) -> bool {
+    state.job(key).is_some_and(|job| job.taken || state.group(job.group).is_some_and(|group| group.taken))
+}
+
+/// True where every single result of the group was taken.
+pub(crate) fn all_taken(state: &State, key: GroupKey) -> bool {
+    state.group(key).is_some_and(|group| group.members.iter().all(|member| is_taken(state, *member)))
+}
+
+/// True where a live waiter covers the group's message or holds one of its results: the message waits for it
+/// (BAR-10).
+pub(crate) fn holds(state: &State, key: GroupKey) -> bool {
+    let Some(group) = state.group(key) else { return false };
+    let by_group = state.memory.group_waiters.get(&key).is_some_and(|ids| {
+        ids.iter()
+            .filter_map(|id| state.memory.waiters.get(id))
+            .any(|waiter| waiter.offer.as_ref().is_some_and(|offer| offer.message == Some(key)))
+    });
+    by_group || {
+        let ids: BTreeSet<WaiterId> = group
+            .members
+            .iter()
+            .filter_map(|member| state.memory.job_waiters.get(member))
+            .flatten()
+            .copied()
+            .collect();
+        ids.into_iter().any(|id| holds_results(state, id, key))
+    }
+}
+
+fn holds_results(state: &State, id: WaiterId, key: GroupKey) -> bool {
+    let (Some(waiter), Some(group)) = (state.memory.waiters.get(&id), state.group(key)) else { return false };
+    match (&waiter.wants, &waiter.offer) {
+        (_, Some(offer)) => {
+            offer.results.iter().any(|result| state.job(*result).is_some_and(|job| job.group == key))
+        }
+        (Wants::Jobs { session, any: false, .. }, None) => {
+            *session == group.session
+                && group.members.iter().filter(|member| !is_taken(state, **member)).all(|member| {
+                    state.memory.job_waiters.get(member).is_some_and(|waiters| waiters.contains(&id))
+                })
+        }
+        (Wants::Jobs { .. } | Wants::Group(_) | Wants::Wake(_) | Wants::Idle, None) => false,
+    }
+}

@@ -1,0 +1,89 @@
+//! What a thing waits for: computed from the state when somebody asks, and never empty while the thing is not over
+//! (G14).
+
+use fanin_protocol::{GroupId, JobId, PartKind, Reason};
+
+use crate::state::{Closing, GroupKey, Job, JobKey, Phase, State};
+use crate::waiter;
+
+/// Ids that a reason names at the most: enough to act on, short enough to read.
+const NAMED_MAX: usize = 8;
+
+/// What a job waits for; empty where it is over or not known.
+pub fn job(state: &State, id: &JobId) -> Vec<Reason> {
+    let key = state.facts.job_index.get(id);
+    key.map(|key| job_reasons(state, key)).unwrap_or_default()
+}
+
+/// What a group or its message waits for; empty where nothing is owed any more or it is not known.
+pub fn group(state: &State, id: &GroupId) -> Vec<Reason> {
+    let key = state.facts.group_index.get(id);
+    key.map(|key| group_reasons(state, key)).unwrap_or_default()
+}
+
+pub(crate) fn job_reasons(state: &State, key: JobKey) -> Vec<Reason> {
+    let Some(job) = state.job(key) else { return Vec::new() };
+    if job.ended.is_some() {
+        return Vec::new();
+    }
+    let Some(run) = &job.run else { return vec![queued(state, key, job)] };
+    let mut reasons = Vec::new();
+    if let Some(stop) = job.stop {
+        let forced = state.memory.forced.contains(&run.fence);
+        reasons.push(Reason::Stopping { cause: stop.cause, forced });
+    }
+    for part in run.parts.iter().filter(|part| part.kind == PartKind::Question && !part.state.is_terminal()) {
+        reasons.push(Reason::Question { call: part.call.clone() });
+    }
+    if reasons.is_empty() {
+        reasons.push(if run.bound { Reason::Working } else { Reason::Starting });
+    }
+    reasons
+}
+
+fn queued(state: &State, key: JobKey, job: &Job) -> Reason {
+    if state.memory.closing > Closing::No {
+        return Reason::Draining;
+    }
+    let line = state.memory.ready.get(&job.session);
+    let place = line.and_then(|line| line.iter().position(|waiting| *waiting == key)).unwrap_or_default();
+    let mut held_by: Vec<&Job> = state.facts.jobs.iter().filter(|job| job.run.is_some()).collect();
+    held_by.sort_by_key(|job| job.started_at_ms);
+    Reason::Slot {
+        position: place as u64 + 1,
+        held_by: held_by.into_iter().take(NAMED_MAX).map(|job| job.id.clone()).collect(),
+    }
+}
+
+pub(crate) fn group_reasons(state: &State, key: GroupKey) -> Vec<Reason> {
+    let (Some(group), Some(phase)) = (state.group(key), state.phase(key)) else { return Vec::new() };
+    match phase {
+        Phase::Open => vec![Reason::Unsealed],
+        Phase::Running | Phase::Decided(_) | Phase::Ended => {
+            let open = group
+                .members
+                .iter()
+                .filter_map(|member| state.job(*member))
+                .filter(|job| job.ended.is_none());
+            let first = open.take(NAMED_MAX).map(|job| job.id.clone()).collect();
+            vec![Reason::Members { open: group.counts.launched - group.counts.ended(), first }]
+        }
+        Phase::Fired if group.taken => Vec::new(),
+        Phase::Fired => vec![message(state, key)],
+        Phase::Voided => Vec::new(),
+    }
+}
+
+fn message(state: &State, key: GroupKey) -> Reason {
+    let busy = state
+        .group(key)
+        .and_then(|group| state.session(group.session))
+        .is_some_and(|session| session.turn.is_some());
+    if state.memory.offered.contains_key(&key) || waiter::holds(state, key) {
+        Reason::Offered
+    } else if busy {
+        Reason::Busy
+    } else {
+        Reason::Untaken
+    }
+}
