@@ -31,6 +31,12 @@ impl State {
         self.info(self.facts.job_index.get(id)?)
     }
 
+    /// The host's mark of a job that is not over.
+    pub fn tag_of(&self, id: &JobId) -> Option<u64> {
+        let key = self.facts.job_index.get(id)?;
+        self.job(key).filter(|job| job.ended.is_none()).map(|_| self.tag(key))
+    }
+
     /// Jobs, oldest first, a page at a time.
     pub fn jobs(&self, filter: &JobFilter) -> JobList {
         let limit = if filter.limit == 0 { PAGE } else { filter.limit };
