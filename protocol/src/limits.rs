@@ -89,6 +89,10 @@ pub const READ_BATCH: usize = 256;
 /// Effects whose room a pump keeps for the next change: more came from a burst, and its memory goes back.
 pub const EFFECTS_ROOM: usize = 1_024;
 
+/// Jobs that one step starts at the most: the first of a large fan-out run while the last are still being started,
+/// and no step holds the gate for long.
+pub const STARTS_PER_STEP: usize = 1_024;
+
 /// A step of the wall clock against the monotonic one that is worth a note (C-8).
 pub const CLOCK_JUMP: Duration = Duration::from_secs(3600);
 

@@ -61,6 +61,8 @@ enum Released {
     Records(Vec<Entry>),
     /// To the outside.
     Effect(Effect),
+    /// The rest of a step that went in slices.
+    Rest,
 }
 
 /// What the gate guards.
@@ -133,6 +135,9 @@ impl Core {
                     queue.push(Released::Records(records));
                 }
                 queue.extend(gated.out.effects.drain(..).map(Released::Effect));
+                if std::mem::take(&mut gated.out.unfinished) {
+                    queue.push(Released::Rest);
+                }
                 Ok(gated.out.reply.take())
             },
             |released| self.release(released),
@@ -152,6 +157,8 @@ impl Core {
     fn release(self: &Arc<Self>, released: Released) {
         match released {
             Released::Records(mut records) => self.log.append(&mut records),
+            // Refused only where the supervisor is closed: then nothing more is started.
+            Released::Rest => drop(self.submit(Command::Tick)),
             Released::Effect(Effect::Spawn { run, job, spec, tag }) => self.spawn(run, job, spec, tag),
             Released::Effect(Effect::Kill { stage, tag, .. }) => self.kill(stage, tag),
             Released::Effect(Effect::Answer { waiter, answer }) => self.answer(waiter, answer),
@@ -294,7 +301,7 @@ impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Core")
             .field("log", &self.log)
-            .field("tasks", &self.scope.len())
+            .field("jobs", &self.hosted.lock().len())
             .finish_non_exhaustive()
     }
 }

@@ -169,6 +169,7 @@ impl Session {
             specs
                 .into_iter()
                 .map(|job| Member {
+                    is_fresh: job.id.is_none(),
                     id: job.id.unwrap_or_else(chance::job_id),
                     label: job.label,
                     spec: job.spec,

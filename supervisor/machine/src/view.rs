@@ -112,7 +112,7 @@ impl State {
             phase: why.first().map(|reason| reason.phase().to_owned()),
             cause: end.and_then(|end| end.cause),
             code: end.and_then(|end| end.code),
-            message: job.last.as_ref().and_then(|last| last.message.clone()),
+            message: job.last.as_ref().and_then(|last| last.details.as_ref()?.message.clone()),
             why,
             runs: job.runs,
             queued_at_ms: job.queued_at_ms,
