@@ -1,1 +1,34 @@
-//! fanin-benches
+//! What the benches share: interleaved rounds, medians and spread.
+
+use std::time::Duration;
+
+/// Figures of one side: nanoseconds per item, one a round.
+#[derive(Debug, Default, Clone)]
+pub struct Figures(Vec<f64>);
+
+impl Figures {
+    /// Adds a round of `items` items.
+    pub fn add(&mut self, took: Duration, items: usize) {
+        self.0.push(took.as_secs_f64() * 1e9 / items.max(1) as f64);
+    }
+
+    /// The middle round.
+    pub fn median(&self) -> f64 {
+        let mut rounds = self.0.clone();
+        rounds.sort_by(f64::total_cmp);
+        rounds.get(rounds.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The fastest and the slowest round.
+    pub fn spread(&self) -> (f64, f64) {
+        let fold = |start, pick: fn(f64, f64) -> f64| self.0.iter().copied().fold(start, pick);
+        (fold(f64::INFINITY, f64::min), fold(f64::NEG_INFINITY, f64::max))
+    }
+}
+
+/// The median of the ratios of two sides, round by round: what drifts between rounds falls out.
+pub fn ratio(ours: &Figures, partner: &Figures) -> f64 {
+    let mut ratios: Vec<f64> = ours.0.iter().zip(&partner.0).map(|(ours, partner)| ours / partner).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -33,6 +33,13 @@ pub enum IdError {
     },
 }
 
+// An id is an id already: what takes anything that may become one takes it too.
+impl From<std::convert::Infallible> for IdError {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
 /// An id as it is kept: chance gives 16 bytes, a caller gives a short text.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Repr {

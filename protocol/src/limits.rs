@@ -55,6 +55,22 @@ pub const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
 /// Largest value for a job's own output cap: keeps a store of a thousand jobs below a disk (B59).
 pub const OUTPUT_BYTES_MAX_MAX: u64 = 64 * 1024 * 1024;
 
+/// An unfinished line of one stream that is held back while the other stream goes on: most lines of a log stay
+/// whole, and what has no line ends costs no more than this.
+pub const LINE_HELD_BYTES_MAX: usize = 8 * 1024;
+
+/// One read from a pipe: half of what a pipe holds, and small on a thread's stack.
+pub const READ_BYTES: usize = 32 * 1024;
+
+/// Reads of one command before other work of its thread has a turn: a runaway writer starves nobody (B59).
+pub const READS_IN_A_ROW: usize = 16;
+
+/// Read from a pipe at the end, where somebody outside still holds it: the most a pipe can hold (B26).
+pub const PIPE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Longest pause between two looks whether what a command left is gone; the first ones are shorter.
+pub const LEFTOVER_LOOK: Duration = Duration::from_millis(50);
+
 /// Output of one entry in a combined result at the most.
 pub const RESULT_ENTRY_BYTES_MAX: usize = 32 * 1024;
 
@@ -73,6 +89,9 @@ pub const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// A progress line: one line of a terminal (B-1).
 pub const PROGRESS_BYTES_MAX: usize = 400;
 
+/// Time between two progress lines of a command: more than an eye follows (B-1).
+pub const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
 /// Tool parts one run may report: bounds what a runaway loop can write into the log (SC-12).
 pub const PARTS_PER_RUN_MAX: usize = 10_000;
 
@@ -88,6 +107,10 @@ pub const READ_BATCH: usize = 256;
 
 /// Effects whose room a pump keeps for the next change: more came from a burst, and its memory goes back.
 pub const EFFECTS_ROOM: usize = 1_024;
+
+/// Jobs that one step starts at the most: the first of a large fan-out run while the last are still being started,
+/// and no step holds the gate for long.
+pub const STARTS_PER_STEP: usize = 1_024;
 
 /// A step of the wall clock against the monotonic one that is worth a note (C-8).
 pub const CLOCK_JUMP: Duration = Duration::from_secs(3600);

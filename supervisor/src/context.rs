@@ -1,15 +1,18 @@
 //! What a job's body sees of the supervisor.
 
+use std::fmt;
 use std::sync::Arc;
 
+use fanin_machine::{Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
-use fanin_protocol::{Fence, JobId, text};
+use fanin_protocol::{Fence, JobId, PartKind, PartState, text};
 use parking_lot::Mutex;
 
+use crate::core::Core;
 use crate::stop::{StopSignal, StopStage};
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RunCell {
     pub(crate) stop: StopSignal,
     progress: Mutex<Option<Arc<str>>>,
@@ -18,5 +21,140 @@ pub(crate) struct RunCell {
 impl RunCell {
     pub(crate) fn progress(&self) -> Option<Arc<str>> {
         self.progress.lock().clone()
+    }
+}
+
+/// A run's view of the supervisor. Clones are the same run; once it is over they change nothing any more.
+#[derive(Clone)]
+pub struct RunContext {
+    pub(crate) core: Arc<Core>,
+    pub(crate) cell: Arc<RunCell>,
+    pub(crate) run: RunRef,
+    pub(crate) job: JobId,
+}
+
+/// How to find a run from outside.
+#[derive(Debug, Clone, Default)]
+pub struct Bound {
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Its process group.
+    pub pgid: Option<u32>,
+    /// The agent's own name of its session.
+    pub external_session: Option<String>,
+}
+
+impl RunContext {
+    /// The job.
+    pub const fn job(&self) -> &JobId {
+        &self.job
+    }
+
+    /// The run's fence: no other run has it.
+    pub const fn fence(&self) -> Fence {
+        self.run.fence
+    }
+
+    /// How far a stop has gone.
+    pub fn stage(&self) -> StopStage {
+        self.cell.stop.stage()
+    }
+
+    /// True once the job was told to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.stage() >= StopStage::Polite
+    }
+
+    /// Waits until the job is told to stop. The body then has its grace to clean up and return.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only looks.
+    pub async fn cancelled(&self) {
+        self.cell.stop.reached(StopStage::Polite).await;
+    }
+
+    /// Waits until the grace is over. A closure is dropped then; a runner ends its work by force.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only looks.
+    pub async fn forced(&self) {
+        self.cell.stop.reached(StopStage::Forced).await;
+    }
+
+    /// Says how far the work has come, in one line. Only the latest is kept, and no event tells of it.
+    pub fn progress(&self, line: impl AsRef<str>) {
+        let line = text::one_line(line.as_ref());
+        *self.cell.progress.lock() = Some(text::cut(&line, PROGRESS_BYTES_MAX).into());
+    }
+
+    /// Records that the work is in hand, and how to find it from outside. For runners, before the first prompt.
+    pub fn bound(&self, bound: Bound) {
+        let Bound { pid, pgid, external_session } = bound;
+        self.report(Said::Bound { pid, pgid, external_session });
+    }
+
+    /// Announces a tool call. `call` names it inside this run; a name that was used before is the same call.
+    pub fn tool(&self, call: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> ToolCall {
+        let call = ToolCall { context: self.clone(), call: call.into(), name: name.into(), is_over: false };
+        call.say(PartState::Pending);
+        call
+    }
+
+    fn report(&self, what: Said) {
+        // A run that is over says nothing any more: the machine notes it and drops it, a closed supervisor drops it.
+        drop(self.core.submit(fanin_machine::Command::Report(Report { run: self.run, what })));
+    }
+}
+
+impl fmt::Debug for RunContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunContext")
+            .field("job", &self.job)
+            .field("run", &self.run.fence)
+            .field("stage", &self.stage())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A tool call of a run. Dropped without a word it ends as an error; one that outlives its run was closed with it.
+#[derive(Debug)]
+pub struct ToolCall {
+    context: RunContext,
+    call: Arc<str>,
+    name: Arc<str>,
+    is_over: bool,
+}
+
+impl ToolCall {
+    /// The call begins.
+    pub fn begin(&self) {
+        self.say(PartState::Running);
+    }
+
+    /// The call ended well.
+    pub fn complete(mut self) {
+        self.is_over = true;
+        self.say(PartState::Completed);
+    }
+
+    /// The call failed.
+    pub fn fail(mut self) {
+        self.is_over = true;
+        self.say(PartState::Error);
+    }
+
+    fn say(&self, state: PartState) {
+        let (call, name) = (Arc::clone(&self.call), Arc::clone(&self.name));
+        self.context.report(Said::Part { call, name, kind: PartKind::Tool, state });
+    }
+}
+
+impl Drop for ToolCall {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.say(PartState::Error);
+        }
     }
 }

@@ -1,1 +1,58 @@
-//! fanin-supervisor
+//! Launch many background jobs, be woken once.
+//!
+//! A [`Supervisor`] runs jobs, each as a task of its own, and counts launched against finished. A [`Session`] is the
+//! parent: it launches a group and goes on with its work; when all jobs of the group are over, however they ended, it
+//! is woken exactly once with one combined result in launch order.
+//!
+//! ```
+//! use fanin_supervisor::{JobSpec, Supervisor};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let supervisor = Supervisor::builder().start().await?;
+//! let session = supervisor.session("main").await?;
+//! session
+//!     .fan_out([
+//!         JobSpec::run("scan", |_| async { Ok("42 files".into()) }),
+//!         JobSpec::run("lint", |_| async { Err(fanin_supervisor::JobError::new("2 warnings")) }),
+//!     ])
+//!     .await?;
+//! // The parent does other work here.
+//! let wake = session.next_wake().await?;
+//! assert_eq!(wake.result().counts.completed, 1);
+//! assert_eq!(wake.result().counts.error, 1);
+//! wake.ack().await?;
+//! supervisor.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod body;
+mod builder;
+mod chance;
+mod clock;
+mod context;
+mod core;
+mod hosted;
+mod output;
+mod runner;
+mod scope;
+mod session;
+mod spec;
+mod stop;
+mod supervisor;
+mod wait;
+
+pub use builder::{Builder, StartError};
+pub use clock::{Clock, SystemClock};
+pub use context::{Bound, RunContext, ToolCall};
+pub use core::CallError;
+pub use fanin_machine::{JobFilter, Refusal};
+pub use fanin_protocol as protocol;
+pub use output::JobOutput;
+pub use runner::{Ending, Failure, RunFuture, Runner};
+pub use session::{Group, Job, LaunchError, Session, Turn, Wake};
+pub use spec::{GroupOptions, JobError, JobSpec};
+pub use stop::{StopSignal, StopStage};
+pub use supervisor::{Cancelled, SessionError, Supervisor};
+pub use wait::{WaitError, Waited};

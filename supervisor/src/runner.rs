@@ -1,5 +1,6 @@
 //! The seam to the outside: what runs a job that is plain data.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub type RunFuture = Pin<Box<dyn Future<Output = Ending> + Send>>;
 ///
 /// The supervisor makes the completion guard outside [`Runner::run`]'s future: a panic in it, its abort, and its
 /// drop before the first poll all end the job.
-pub trait Runner: Send + Sync + 'static {
+pub trait Runner: Send + Sync + fmt::Debug + 'static {
     /// The kind of jobs this runner runs.
     fn kind(&self) -> JobKind;
 

@@ -83,6 +83,8 @@ pub enum SessionCommand {
 pub struct Member {
     /// Its id.
     pub id: JobId,
+    /// The host has just drawn the id by chance: nobody can have used it, so nobody needs to look.
+    pub is_fresh: bool,
     /// What its launcher calls it.
     pub label: Option<Arc<str>>,
     /// What it shall do.

@@ -49,7 +49,7 @@ fn start(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(job) = state.job(key) else { return };
     let (id, limits, spec) = (job.id.clone(), job.limits, job.spec.clone());
     let attempt = job.runs.saturating_add(1);
-    out.record(state, RunStarted { node: NodeId::Job(id.clone()), attempt });
+    out.record_of(state, key, RunStarted { node: NodeId::Job(id.clone()), attempt });
     let fence = Fence(state.facts.head.0);
     let owner = Owner::Job(key);
     state.memory.timers.clear(owner);

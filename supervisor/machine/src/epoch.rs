@@ -2,7 +2,7 @@
 //! settle loop does the rest.
 
 use fanin_protocol::record::{Next, RunEnded, RunOutcome, StopTarget, StoreClosed, StoreOpened};
-use fanin_protocol::{Cause, JobKind, Seq};
+use fanin_protocol::{Cause, Fence, JobKind, Seq};
 
 use crate::command::{Open, Refusal, Reply};
 use crate::job::Ending;
@@ -26,8 +26,8 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
     let clean = previous.is_none() || state.facts.closed;
     out.record(state, StoreOpened { log: open.log.clone(), level: open.level, previous, clean });
 
-    for fence in older_runs(state) {
-        close_run(state, fence.1, out);
+    for node in older_runs(state) {
+        close_run(state, node, out);
     }
     for key in keys(state.facts.sessions.len()).map(SessionKey) {
         state.memory.dirty.inboxes.push(key);
@@ -42,16 +42,9 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
 }
 
 /// Runs that an older epoch left open, oldest first.
-fn older_runs(state: &State) -> Vec<(fanin_protocol::Fence, Node)> {
-    let mut runs: Vec<_> = state
-        .facts
-        .runs
-        .values()
-        .filter_map(|node| run::open_fence(state, node).map(|fence| (fence, node)))
-        .filter(|(fence, _)| fence.0 < state.facts.epoch.0)
-        .collect();
-    runs.sort_by_key(|(fence, _)| *fence);
-    runs
+fn older_runs(state: &State) -> Vec<Node> {
+    let epoch = Fence(state.facts.epoch.0);
+    state.facts.runs.range(..epoch).map(|(_, node)| *node).collect()
 }
 
 /// Closes a run whose host is gone: its parts first, so that no settled job ever has an open part (RE-3).

@@ -34,7 +34,7 @@ pub(crate) fn admit(state: &mut State, command: Command, out: &mut Out) -> Optio
 /// True where the run that a report names is the open run of its node.
 pub(crate) fn is_open(state: &State, run: RunRef) -> bool {
     let open = match run.node {
-        RunNode::Job(key) => state.job(key).and_then(|job| job.run.as_deref()).map(|open| open.fence),
+        RunNode::Job(key) => state.job(key).and_then(|job| job.run.as_ref()).map(|open| open.fence),
         RunNode::Turn(key) => {
             state.session(key).and_then(|session| session.turn.as_ref()).map(|open| open.fence)
         }

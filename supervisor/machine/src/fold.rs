@@ -13,7 +13,8 @@ use fanin_protocol::{
 };
 
 use crate::state::{
-    End, Facts, Group, GroupKey, Job, JobKey, LastRun, Node, OpenRun, Session, SessionKey, StopIntent,
+    End, Facts, Group, GroupKey, Job, JobKey, LastRun, Node, OpenRun, RunDetails, Session, SessionKey,
+    StopIntent,
 };
 
 /// A record that cannot follow the ones before it. Nothing was changed.
@@ -37,12 +38,24 @@ impl Facts {
     ///
     /// [`FoldError`] where the record does not fit the facts (J-15); they are as before.
     pub fn apply(&mut self, seq: Seq, ts_ms: u64, record: &Record) -> Result<About, FoldError> {
+        self.apply_near(seq, ts_ms, record, None)
+    }
+
+    /// As [`Facts::apply`], by one who knows which job the record is about. The hint is checked, and only saves the
+    /// way over the ids.
+    pub(crate) fn apply_near(
+        &mut self,
+        seq: Seq,
+        ts_ms: u64,
+        record: &Record,
+        hint: Option<JobKey>,
+    ) -> Result<About, FoldError> {
         let about = if seq != self.head.next() {
             Err("its place is not the next one")
         } else if ts_ms < self.ts_ms {
             Err("its time is before that of the record before it")
         } else {
-            self.apply_body(seq, ts_ms, record)
+            self.apply_body(seq, ts_ms, record, hint)
         };
         let about = about.map_err(|why| FoldError { seq, kind: record.kind(), why })?;
         self.head = seq;
@@ -63,7 +76,7 @@ impl Facts {
         Ok(facts)
     }
 
-    fn apply_body(&mut self, seq: Seq, ts_ms: u64, record: &Record) -> Applied {
+    fn apply_body(&mut self, seq: Seq, ts_ms: u64, record: &Record, hint: Option<JobKey>) -> Applied {
         match record {
             Record::StoreOpened(body) => {
                 self.log.get_or_insert_with(|| body.log.clone());
@@ -78,12 +91,12 @@ impl Facts {
             Record::SessionOpened(body) => self.session_opened(&body.session),
             Record::SessionClosed(body) => self.session_closed(&body.session),
             Record::JobQueued(body) => self.job_queued(seq, ts_ms, body),
-            Record::JobStopping(body) => self.job_stopping(body),
-            Record::JobEnded(body) => self.job_ended(ts_ms, body),
-            Record::RunStarted(body) => self.run_started(Fence(seq.0), ts_ms, body),
-            Record::RunBound(body) => self.run_bound(body.run),
-            Record::RunEnded(body) => self.run_ended(body),
-            Record::ToolPart(part) => self.part(part),
+            Record::JobStopping(body) => self.job_stopping(body, hint),
+            Record::JobEnded(body) => self.job_ended(ts_ms, body, hint),
+            Record::RunStarted(body) => self.run_started(Fence(seq.0), ts_ms, body, hint),
+            Record::RunBound(body) => self.run_bound(body.run, hint),
+            Record::RunEnded(body) => self.run_ended(body, hint),
+            Record::ToolPart(part) => self.part(part, hint),
             Record::GroupSealed(body) => self.group_sealed(ts_ms, body),
             Record::GroupFired(body) => self.group_fired(body),
             Record::GroupVoided(body) => self.group_voided(body),
@@ -97,11 +110,10 @@ impl Facts {
     }
 
     fn session_opened(&mut self, id: &SessionId) -> Applied {
-        if self.session_index.get(id).is_some() {
+        let key = SessionKey(next_key(self.sessions.len())?);
+        if !self.session_index.add(id.clone(), key) {
             return Err("the session exists");
         }
-        let key = SessionKey(next_key(self.sessions.len())?);
-        self.session_index.insert(id.clone(), key);
         self.sessions.push(Session {
             id: id.clone(),
             closed: false,
@@ -128,18 +140,23 @@ impl Facts {
             return Err("jobs below jobs are not known to this version");
         };
         let session = self.session_index.get(parent).ok_or("its session is not known")?;
-        if self.job_index.get(&body.job).is_some() {
-            return Err("the job exists");
-        }
         let key = JobKey(next_key(self.jobs.len())?);
-        let group = self.open_group(&body.group, session)?;
-        let Some(members) = self.groups.get_mut(group.index()) else { return Err("its group is gone") };
-        if members.sealed || members.members.len() != body.index as usize {
+        let fits = match self.group_index.get(&body.group).and_then(|group| self.groups.get(group.index())) {
+            Some(group) => {
+                !group.sealed && group.session == session && group.members.len() == body.index as usize
+            }
+            None => body.index == 0,
+        };
+        if !fits {
             return Err("it does not fit its group");
         }
+        if !self.job_index.add(body.job.clone(), key) {
+            return Err("the job exists");
+        }
+        let group = self.open_group(&body.group, session)?;
+        let Some(members) = self.groups.get_mut(group.index()) else { return Err("its group is gone") };
         members.members.push(key);
         members.counts.launched += 1;
-        self.job_index.insert(body.job.clone(), key);
         self.jobs.push(Job {
             id: body.job.clone(),
             lifetime: Lifetime(seq.0),
@@ -175,7 +192,7 @@ impl Facts {
         if parent.turn.is_some() {
             parent.turn_group.get_or_insert(key);
         }
-        self.group_index.insert(id.clone(), key);
+        self.group_index.add(id.clone(), key);
         self.groups.push(Group {
             id: id.clone(),
             session,
@@ -191,8 +208,8 @@ impl Facts {
         Ok(key)
     }
 
-    fn job_stopping(&mut self, body: &JobStopping) -> Applied {
-        let (key, job) = self.find_job(&body.job)?;
+    fn job_stopping(&mut self, body: &JobStopping, hint: Option<JobKey>) -> Applied {
+        let (key, job) = self.find_job(&body.job, hint)?;
         if job.ended.is_some() || job.run.is_none() {
             return Err("the job does not run");
         }
@@ -205,8 +222,8 @@ impl Facts {
         Ok(self.about_job(key))
     }
 
-    fn job_ended(&mut self, at_ms: u64, body: &JobEnded) -> Applied {
-        let (key, job) = self.find_job(&body.job)?;
+    fn job_ended(&mut self, at_ms: u64, body: &JobEnded, hint: Option<JobKey>) -> Applied {
+        let (key, job) = self.find_job(&body.job, hint)?;
         if job.ended.is_some() {
             return Err("the job is over");
         }
@@ -234,7 +251,7 @@ impl Facts {
         Ok(self.about_job(key))
     }
 
-    fn run_started(&mut self, fence: Fence, ts_ms: u64, body: &RunStarted) -> Applied {
+    fn run_started(&mut self, fence: Fence, ts_ms: u64, body: &RunStarted, hint: Option<JobKey>) -> Applied {
         let open = |bound| OpenRun { fence, bound, parts: Vec::new() };
         match &body.node {
             NodeId::Session(id) => {
@@ -249,11 +266,11 @@ impl Facts {
                 Ok(About { session: Some(id.clone()), run: Some(fence), ..About::default() })
             }
             NodeId::Job(id) => {
-                let (key, job) = self.find_job(id)?;
+                let (key, job) = self.find_job(id, hint)?;
                 if job.ended.is_some() || job.run.is_some() {
                     return Err("the job is over or runs");
                 }
-                job.run = Some(Box::new(open(job.kind == JobKind::Closure)));
+                job.run = Some(open(job.kind == JobKind::Closure));
                 job.runs += 1;
                 job.started_at_ms.get_or_insert(ts_ms);
                 self.runs.insert(fence, Node::Job(key));
@@ -264,15 +281,15 @@ impl Facts {
         }
     }
 
-    fn run_bound(&mut self, fence: Fence) -> Applied {
-        let node = self.runs.get(&fence).ok_or("the run is not open")?;
+    fn run_bound(&mut self, fence: Fence, hint: Option<JobKey>) -> Applied {
+        let node = self.find_run(fence, hint)?;
         let run = self.open_run(node).ok_or("the run is not open")?;
         run.bound = true;
         Ok(self.about(node))
     }
 
-    fn run_ended(&mut self, body: &RunEnded) -> Applied {
-        let node = self.runs.get(&body.run).ok_or("the run is not open")?;
+    fn run_ended(&mut self, body: &RunEnded, hint: Option<JobKey>) -> Applied {
+        let node = self.find_run(body.run, hint)?;
         let run = self.open_run(node).ok_or("the run is not open")?;
         if run.parts.iter().any(|part| !part.state.is_terminal()) {
             return Err("a part of it is open");
@@ -289,22 +306,20 @@ impl Facts {
                 self.running -= 1;
                 if let Some(job) = self.jobs.get_mut(key.index()) {
                     job.run = None;
-                    job.last = Some(Box::new(LastRun {
+                    job.last = Some(LastRun {
                         outcome: body.outcome,
                         cause: body.cause,
                         code: body.code,
-                        message: body.message.clone(),
-                        exit: body.exit,
-                        output: body.output.clone(),
-                    }));
+                        details: details(body),
+                    });
                 }
             }
         }
         Ok(about)
     }
 
-    fn part(&mut self, part: &ToolPart) -> Applied {
-        let node = self.runs.get(&part.run).ok_or("the run is not open")?;
+    fn part(&mut self, part: &ToolPart, hint: Option<JobKey>) -> Applied {
+        let node = self.find_run(part.run, hint)?;
         let about = self.about(node);
         let run = self.open_run(node).ok_or("the run is not open")?;
         match run.parts.iter_mut().find(|known| known.call == part.call) {
@@ -407,8 +422,9 @@ impl Facts {
         self.sessions.get_mut(key.index()).ok_or("the session is not known")
     }
 
-    fn find_job(&mut self, id: &JobId) -> Result<(JobKey, &mut Job), &'static str> {
-        let key = self.job_index.get(id).ok_or("the job is not known")?;
+    fn find_job(&mut self, id: &JobId, hint: Option<JobKey>) -> Result<(JobKey, &mut Job), &'static str> {
+        let hinted = hint.filter(|key| self.jobs.get(key.index()).is_some_and(|job| job.id == *id));
+        let key = hinted.or_else(|| self.job_index.get(id)).ok_or("the job is not known")?;
         self.jobs.get_mut(key.index()).map(|job| (key, job)).ok_or("the job is not known")
     }
 
@@ -417,10 +433,16 @@ impl Facts {
         self.groups.get_mut(key.index()).map(|group| (key, group)).ok_or("the group is not known")
     }
 
+    fn find_run(&self, fence: Fence, hint: Option<JobKey>) -> Result<Node, &'static str> {
+        let runs = |key: &JobKey| self.jobs.get(key.index())?.run.as_ref().map(|run| run.fence);
+        let hinted = hint.filter(|key| runs(key) == Some(fence)).map(Node::Job);
+        hinted.or_else(|| self.runs.get(&fence).copied()).ok_or("the run is not open")
+    }
+
     fn open_run(&mut self, node: Node) -> Option<&mut OpenRun> {
         match node {
             Node::Session(key) => self.sessions.get_mut(key.index())?.turn.as_mut(),
-            Node::Job(key) => self.jobs.get_mut(key.index())?.run.as_deref_mut(),
+            Node::Job(key) => self.jobs.get_mut(key.index())?.run.as_mut(),
         }
     }
 
@@ -470,6 +492,13 @@ impl Facts {
         }
         counts == group.counts && group.members.len() == counts.launched as usize
     }
+}
+
+/// What a run left to say, where it is anything.
+fn details(body: &RunEnded) -> Option<Box<RunDetails>> {
+    let RunEnded { message, exit, output, .. } = body;
+    let is_said = message.is_some() || exit.is_some() || output.is_some();
+    is_said.then(|| Box::new(RunDetails { message: message.clone(), exit: *exit, output: output.clone() }))
 }
 
 fn next_key(len: usize) -> Result<u32, &'static str> {

@@ -84,8 +84,9 @@ pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out)
     let Some(job) = state.job(key) else { return };
     let (id, group) = (job.id.clone(), job.group);
     let Ending { status, cause, code, after, interrupted, unreaped, completed_anyway } = ending;
-    out.record(
+    out.record_of(
         state,
+        key,
         JobEnded { job: id, status, cause, code, after, interrupted, unreaped, completed_anyway },
     );
     state.memory.timers.clear(Owner::Job(key));

@@ -50,7 +50,8 @@ fn known_group(state: &State, request: &Launch, parent: SessionKey) -> Result<Op
 /// The job of this id, where a single one is launched again without asking for a new life.
 fn known_job(state: &State, request: &Launch, parent: SessionKey) -> Result<Option<Launched>, Refusal> {
     let [member] = request.members.as_slice() else { return Ok(None) };
-    let Some(key) = state.facts.job_index.get(&member.id).filter(|_| request.joins_turn) else {
+    let Some(key) = state.facts.job_index.get(&member.id).filter(|_| request.joins_turn && !member.is_fresh)
+    else {
         return Ok(None);
     };
     let Some(job) = state.job(key) else { return Ok(None) };
@@ -87,12 +88,12 @@ fn check(state: &State, request: &Launch) -> Result<(), Refusal> {
     if queued + members > QUEUE_JOBS_MAX {
         return Err(Refusal::QueueFull { queued, asked: members, max: QUEUE_JOBS_MAX });
     }
-    let mut seen = HashSet::with_capacity(members);
+    let mut seen = HashSet::new();
     for (index, member) in request.members.iter().enumerate() {
-        if !seen.insert(&member.id) {
+        if !member.is_fresh && !seen.insert(&member.id) {
             return Err(Refusal::DuplicateId(member.id.clone()));
         }
-        if state.facts.job_index.get(&member.id).is_some() {
+        if !member.is_fresh && state.facts.job_index.get(&member.id).is_some() {
             return Err(Refusal::IdInUse(member.id.clone()));
         }
         check_member(member).map_err(|error| Refusal::BadSpec { index, job: member.id.clone(), error })?;
@@ -120,7 +121,12 @@ fn create(state: &mut State, request: Launch, parent: SessionKey, out: &mut Out)
         .map(|group| (group.id.clone(), group.counts.launched));
     let (group, first) = joined.unwrap_or_else(|| (request.group.clone(), 0));
 
-    let mut jobs = Vec::with_capacity(request.members.len());
+    let members = request.members.len();
+    state.facts.jobs.reserve(members);
+    state.facts.job_index.reserve(members);
+    state.memory.tags.reserve(members);
+    out.records.reserve(members.saturating_add(1));
+    let mut jobs = Vec::with_capacity(members);
     for (index, member) in (first..).zip(request.members) {
         jobs.push(queue(state, &request.session, &group, index, member, out));
     }

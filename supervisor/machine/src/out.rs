@@ -5,7 +5,7 @@ use fanin_protocol::{Entry, Record};
 use crate::clock::Mono;
 use crate::command::Reply;
 use crate::effect::Effect;
-use crate::state::State;
+use crate::state::{JobKey, State};
 
 /// Records, effects and the reply of a step, in order. The host commits the records before it lets anything else
 /// out (C-3).
@@ -17,6 +17,8 @@ pub struct Out {
     pub effects: Vec<Effect>,
     /// The reply to the command.
     pub reply: Option<Reply>,
+    /// There may be more to start: the host calls `Tick` at once, so that a large launch goes in slices.
+    pub unfinished: bool,
 }
 
 impl Out {
@@ -25,10 +27,19 @@ impl Out {
     /// A record that does not fit is a bug of ours (J-15): debug builds panic, release builds refuse it and leave
     /// the facts as they were.
     pub(crate) fn record(&mut self, state: &mut State, record: impl Into<Record>) {
+        self.record_near(state, record, None);
+    }
+
+    /// As [`Out::record`], for a record about a job whose place is known.
+    pub(crate) fn record_of(&mut self, state: &mut State, key: JobKey, record: impl Into<Record>) {
+        self.record_near(state, record, Some(key));
+    }
+
+    fn record_near(&mut self, state: &mut State, record: impl Into<Record>, hint: Option<JobKey>) {
         let record = record.into();
         let seq = state.facts.head.next();
         let ts_ms = state.facts.ts_ms.max(state.memory.clock.wall_ms());
-        match state.facts.apply(seq, ts_ms, &record) {
+        match state.facts.apply_near(seq, ts_ms, &record, hint) {
             Ok(about) => self.records.push(Entry { seq, ts_ms, about, record }),
             Err(error) => debug_assert!(false, "{error}"),
         }
@@ -51,5 +62,6 @@ impl Out {
         self.records.clear();
         self.effects.clear();
         self.reply = None;
+        self.unfinished = false;
     }
 }

@@ -113,7 +113,7 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
         },
     };
     let fence = record.run;
-    out.record(state, record);
+    out.record_of(state, key, record);
     state.memory.forced.remove(&fence);
     state.memory.timers.clear(Owner::Job(key));
     state.memory.dirty.jobs.push(key);

@@ -46,7 +46,7 @@ pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) ->
 pub(crate) fn entry(state: &State, key: JobKey, share: usize) -> Option<ResultEntry> {
     let job = state.job(key)?;
     let end = job.ended.as_ref();
-    let last = job.last.as_deref();
+    let last = job.last.as_ref().and_then(|last| last.details.as_deref());
     let mut entry = ResultEntry {
         index: job.index,
         job: job.id.clone(),

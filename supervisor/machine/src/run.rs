@@ -9,7 +9,7 @@ use crate::state::{Node, OpenRun, State};
 /// The open run of a node.
 pub(crate) fn open(state: &State, node: Node) -> Option<&OpenRun> {
     match node {
-        Node::Job(key) => state.job(key)?.run.as_deref(),
+        Node::Job(key) => state.job(key)?.run.as_ref(),
         Node::Session(key) => state.session(key)?.turn.as_ref(),
     }
 }

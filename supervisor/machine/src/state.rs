@@ -1,5 +1,6 @@
 //! All that the machine knows: facts, which are the fold of the records, and memory, which a crash may take.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::hash::Hash;
@@ -67,16 +68,19 @@ impl<I: Eq + Hash, K: Copy> Index<I, K> {
         self.0.get(id).copied()
     }
 
-    pub(crate) fn insert(&mut self, id: I, key: K) {
-        self.0.insert(id, key);
+    /// Keeps the key under a new id; false where the id is known.
+    pub(crate) fn add(&mut self, id: I, key: K) -> bool {
+        match self.0.entry(id) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(free) => {
+                free.insert(key);
+                true
+            }
+        }
     }
 
-    pub(crate) fn remove(&mut self, id: &I) -> Option<K> {
-        self.0.remove(id)
-    }
-
-    pub(crate) fn values(&self) -> impl Iterator<Item = K> {
-        self.0.values().copied()
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.0.reserve(more);
     }
 }
 
@@ -109,8 +113,8 @@ pub struct Facts {
     pub(crate) session_index: Index<SessionId, SessionKey>,
     pub(crate) job_index: Index<JobId, JobKey>,
     pub(crate) group_index: Index<GroupId, GroupKey>,
-    /// Where each open run is.
-    pub(crate) runs: Index<Fence, Node>,
+    /// Where each open run is, oldest first.
+    pub(crate) runs: BTreeMap<Fence, Node>,
     /// Open runs of jobs, which are the slots in use. Changed where a run starts or ends, nowhere else.
     pub(crate) running: u32,
     /// Jobs in `queued`. Changed where a job is queued, starts, or ends from the queue, nowhere else.
@@ -164,10 +168,10 @@ pub(crate) struct Job {
     pub(crate) queued_at_ms: u64,
     pub(crate) started_at_ms: Option<u64>,
     pub(crate) runs: u32,
-    pub(crate) run: Option<Box<OpenRun>>,
+    pub(crate) run: Option<OpenRun>,
     pub(crate) stop: Option<StopIntent>,
     /// How its last run ended.
-    pub(crate) last: Option<Box<LastRun>>,
+    pub(crate) last: Option<LastRun>,
     pub(crate) ended: Option<End>,
     /// Its result was taken by a wait of its parent.
     pub(crate) taken: bool,
@@ -189,6 +193,13 @@ pub(crate) struct LastRun {
     pub(crate) outcome: RunOutcome,
     pub(crate) cause: Option<Cause>,
     pub(crate) code: Option<Code>,
+    /// What there is to say of it, apart: most runs of a large fan-out have nothing.
+    pub(crate) details: Option<Box<RunDetails>>,
+}
+
+/// What a run left to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunDetails {
     pub(crate) message: Option<Arc<str>>,
     pub(crate) exit: Option<Exit>,
     pub(crate) output: Option<Output>,

@@ -3,6 +3,8 @@
 use fanin_protocol::Record;
 use fanin_protocol::record::{Note, NoteCode};
 
+use fanin_protocol::limits::STARTS_PER_STEP;
+
 use crate::clock::Now;
 use crate::command::{Command, Reply};
 use crate::out::Out;
@@ -31,13 +33,17 @@ pub fn step(state: &mut State, command: Command, now: Now, out: &mut Out) {
 
 /// Moves on whatever may have to. Each settle either moves a fact forward or does nothing, so this ends.
 fn settle(state: &mut State, out: &mut Out) {
+    let mut starts = 0;
     loop {
         if let Some(key) = state.memory.dirty.jobs.pop() {
             job::settle(state, key, out);
         } else if let Some(key) = state.memory.dirty.groups.pop() {
             group::settle(state, key, out);
-        } else if state.memory.closing == Closing::No && dispatch::next(state, out) {
-            // A start may end a run at once only through a later command; the loop goes on with the next slot.
+        } else if starts < STARTS_PER_STEP
+            && state.memory.closing == Closing::No
+            && dispatch::next(state, out)
+        {
+            starts += 1;
         } else if let Some(key) = state.memory.dirty.inboxes.pop() {
             inbox::settle(state, key, out);
         } else {
@@ -45,4 +51,5 @@ fn settle(state: &mut State, out: &mut Out) {
         }
     }
     inbox::settle_idle(state, out);
+    out.unfinished = starts == STARTS_PER_STEP;
 }

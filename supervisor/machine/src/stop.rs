@@ -81,7 +81,7 @@ pub(crate) fn stop_job(state: &mut State, key: JobKey, intent: Intent, out: &mut
     let is_first = job.stop.is_none();
     if raises {
         let (job, Intent { target, cause, code, .. }) = (job.id.clone(), intent);
-        out.record(state, JobStopping { job, target, cause, code, grace_ms });
+        out.record_of(state, key, JobStopping { job, target, cause, code, grace_ms });
     }
     if is_first {
         kill(state, key, fence, KillStage::Polite, out);

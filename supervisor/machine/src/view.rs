@@ -62,6 +62,12 @@ impl State {
         self.info(self.facts.job_index.get(id)?)
     }
 
+    /// The host's mark of a job that is not over.
+    pub fn tag_of(&self, id: &JobId) -> Option<u64> {
+        let key = self.facts.job_index.get(id)?;
+        self.job(key).filter(|job| job.ended.is_none()).map(|_| self.tag(key))
+    }
+
     /// Jobs, oldest first, a page at a time.
     pub fn jobs(&self, filter: &JobFilter) -> JobList {
         let limit = if filter.limit == 0 { PAGE } else { filter.limit };
@@ -137,7 +143,7 @@ impl State {
             phase: why.first().map(|reason| reason.phase().to_owned()),
             cause: end.and_then(|end| end.cause),
             code: end.and_then(|end| end.code),
-            message: job.last.as_ref().and_then(|last| last.message.clone()),
+            message: job.last.as_ref().and_then(|last| last.details.as_ref()?.message.clone()),
             why,
             runs: job.runs,
             queued_at_ms: job.queued_at_ms,

@@ -1,0 +1,42 @@
+//! What a command's run needs of the supervisor. It is a trait, so that runs are tested without one.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use fanin_supervisor::{Bound, RunContext, StopStage};
+
+/// The supervisor, as one run sees it.
+pub(crate) trait Host: Send + Sync {
+    /// How far a stop has gone.
+    fn stage(&self) -> StopStage;
+
+    /// Waits until a stop has gone further than `stage`.
+    fn beyond(&self, stage: StopStage) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Takes the pid of the started command, which is its group's number as well.
+    fn bound(&self, pid: u32);
+
+    /// Takes the latest line of output.
+    fn progress(&self, line: &str);
+}
+
+impl Host for RunContext {
+    fn stage(&self) -> StopStage {
+        Self::stage(self)
+    }
+
+    fn beyond(&self, stage: StopStage) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        match stage {
+            StopStage::None => Box::pin(self.cancelled()),
+            StopStage::Polite | StopStage::Forced => Box::pin(self.forced()),
+        }
+    }
+
+    fn bound(&self, pid: u32) {
+        Self::bound(self, Bound { pid: Some(pid), pgid: Some(pid), external_session: None });
+    }
+
+    fn progress(&self, line: &str) {
+        Self::progress(self, line);
+    }
+}

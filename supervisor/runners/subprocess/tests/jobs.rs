@@ -1,0 +1,124 @@
+//! Command jobs through the supervisor: what a launcher sees of them.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fanin_protocol::{AgentSpec, JobId, JobKind, Spec, Status};
+use fanin_subprocess::SubprocessRunner;
+use fanin_supervisor::{JobSpec, Runner as _, Session, Supervisor};
+
+/// Far more than anything here takes.
+const LIMIT: Duration = Duration::from_secs(20);
+
+async fn supervisor() -> (Supervisor, Session) {
+    let supervisor = Supervisor::builder().runner(SubprocessRunner::new()).start().await.unwrap();
+    let session = supervisor.session("main").await.unwrap();
+    (supervisor, session)
+}
+
+/// Polls: progress is a value, and no event tells of it.
+async fn progress(supervisor: &Supervisor, job: &JobId) -> String {
+    let started = Instant::now();
+    loop {
+        if let Some(line) = supervisor.progress(job) {
+            return line.to_string();
+        }
+        assert!(started.elapsed() < LIMIT, "no progress");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+fn is_there(pid: &str) -> bool {
+    assert!(pid.parse::<u32>().is_ok());
+    Path::new("/proc").join(pid).exists()
+}
+
+#[tokio::test]
+async fn each_way_to_end_is_told_apart_in_one_result() {
+    let (supervisor, session) = supervisor().await;
+    let jobs = [
+        JobSpec::command("fine", ["echo", "out"]),
+        JobSpec::shell("status", "echo err >&2; exit 3"),
+        JobSpec::command("missing", ["no-such-program"]),
+        JobSpec::shell("signal", "kill -KILL $$"),
+    ];
+    let group = session.fan_out(jobs).await.unwrap();
+    let result = group.wait(LIMIT).await.unwrap();
+    let seen: Vec<String> = result.entries.iter().map(fanin_protocol::ResultEntry::summary).collect();
+    let expected =
+        ["completed", "error{failed exit_status}", "error{spawn program_not_found}", "error{failed signal}"];
+    assert_eq!(seen, expected);
+    let exits: Vec<_> = result.entries.iter().map(|entry| (entry.exit_code, entry.signal)).collect();
+    assert_eq!(exits, [(Some(0), None), (Some(3), None), (None, None), (None, Some(9))]);
+    let texts: Vec<_> = result
+        .entries
+        .iter()
+        .map(|entry| entry.output.as_ref().map(|output| output.text.to_string()))
+        .collect();
+    assert_eq!(texts, [Some("out\n".into()), Some("err\n".into()), None, None]);
+    supervisor.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_command_that_ignores_it_is_killed_after_its_grace() {
+    let (supervisor, session) = supervisor().await;
+    let line = "trap '' TERM; echo $$; while :; do sleep 60; done";
+    let job = session.start(JobSpec::shell("deaf", line).grace(Duration::from_millis(300))).await.unwrap();
+    let pid = progress(&supervisor, job.id()).await;
+    let cancelled = Instant::now();
+    job.cancel().await.unwrap();
+    let entry = job.wait(LIMIT).await.unwrap();
+    let took = cancelled.elapsed();
+    assert!(took >= Duration::from_millis(300) && took < Duration::from_millis(1_300), "{took:?}");
+    assert_eq!((entry.status, entry.signal, entry.unreaped), (Status::Cancelled, Some(9), false));
+    assert!(!is_there(&pid));
+    supervisor.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_command_that_finishes_well_says_so() {
+    let (supervisor, session) = supervisor().await;
+    let line = "exec 2>/dev/null; trap 'echo cleaned; exit 0' TERM; echo $$; while :; do sleep 0.05; done";
+    let job = session.start(JobSpec::shell("polite", line)).await.unwrap();
+    let pid = progress(&supervisor, job.id()).await;
+    job.cancel().await.unwrap();
+    let entry = job.wait(LIMIT).await.unwrap();
+    assert_eq!((entry.status, entry.completed_anyway), (Status::Cancelled, true));
+    assert_eq!(&*entry.output.unwrap().text, format!("{pid}\ncleaned\n"));
+    supervisor.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_command_over_its_time_is_stopped() {
+    let (supervisor, session) = supervisor().await;
+    let spec = JobSpec::command("slow", ["sleep", "60"]).timeout(Duration::from_millis(100));
+    let entry = session.start(spec).await.unwrap().wait(LIMIT).await.unwrap();
+    assert_eq!((entry.summary().as_str(), entry.signal), ("error{timeout run}", Some(15)));
+    supervisor.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_supervisor_leaves_no_command() {
+    let (supervisor, session) = supervisor().await;
+    let job = session.start(JobSpec::shell("long", "echo $$; exec sleep 60")).await.unwrap();
+    let pid = progress(&supervisor, job.id()).await;
+    assert!(is_there(&pid));
+    drop((supervisor, session, job));
+    let started = Instant::now();
+    while is_there(&pid) {
+        assert!(started.elapsed() < LIMIT, "alive or defunct");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[test]
+fn only_commands_are_taken() {
+    let runner = SubprocessRunner::new();
+    let agent = Spec::Agent(AgentSpec { agent: "a".into(), prompt: "p".into() });
+    assert_eq!(runner.kind(), JobKind::Command);
+    assert!(runner.check(&agent).unwrap_err().contains("agent"));
+    assert!(runner.check(&Spec::Closure).is_err());
+    assert!(runner.check(&Spec::Command(fanin_protocol::CommandSpec::argv(["true"]))).is_ok());
+}

@@ -1,0 +1,107 @@
+//! One run as a future: its body inside, its guard outside, and nothing that escapes either.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use fanin_machine::guard::Guard;
+use fanin_protocol::limits::PANIC_BYTES_MAX;
+use fanin_protocol::{Cause, text};
+
+use crate::context::RunContext;
+use crate::runner::{Ending, RunFuture};
+
+/// What makes the future of a run, on the run's own task.
+pub(crate) type Body = Box<dyn FnOnce(RunContext) -> RunFuture + Send>;
+
+/// The future of a run.
+///
+/// The guard was made before it, outside: a task aborted before its first poll never runs a line of the body, so a
+/// guard made inside would never be dropped (J-20). The body is dropped before the guard reports, so that what a
+/// report says is gone is gone.
+pub(crate) struct Run<F: FnOnce(Option<Ending>)> {
+    stage: Stage,
+    guard: Option<Guard<Ending, F>>,
+}
+
+enum Stage {
+    Start(Body, RunContext),
+    Running(RunFuture),
+    Over,
+}
+
+impl<F: FnOnce(Option<Ending>)> Run<F> {
+    pub(crate) fn new(body: Body, context: RunContext, guard: Guard<Ending, F>) -> Self {
+        Self { stage: Stage::Start(body, context), guard: Some(guard) }
+    }
+}
+
+impl<F: FnOnce(Option<Ending>) + Unpin> Future for Run<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let run = self.get_mut();
+        // A panic in one body ends that body. What it shares with others is behind locks that do not poison.
+        let ending = match catch_unwind(AssertUnwindSafe(|| run.stage.poll(cx))) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(ending)) => Ok(ending),
+            Err(panic) => Err(panic),
+        };
+        let ending = match (ending, run.stage.clear()) {
+            (Err(panic), _) | (Ok(_), Err(panic)) => panicked(&*panic),
+            (Ok(ending), Ok(())) => ending,
+        };
+        if let Some(guard) = run.guard.take() {
+            guard.settle(ending);
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<F: FnOnce(Option<Ending>)> Drop for Run<F> {
+    fn drop(&mut self) {
+        if let Err(panic) = self.stage.clear() {
+            // The run was stopped: how its destructor went changes nothing of that (J-19).
+            tracing::warn!(text = %panic_text(&*panic), "a job's destructor panicked while the job was stopped");
+        }
+        drop(self.guard.take());
+    }
+}
+
+impl Stage {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+        if let Self::Start(..) = self
+            && let Self::Start(body, context) = std::mem::replace(self, Self::Over)
+        {
+            *self = Self::Running(body(context));
+        }
+        match self {
+            Self::Running(future) => future.as_mut().poll(cx),
+            Self::Start(..) | Self::Over => Poll::Pending,
+        }
+    }
+
+    /// Drops the body; a panic of its destructor is caught.
+    fn clear(&mut self) -> Result<(), Box<dyn Any + Send>> {
+        let stage = std::mem::replace(self, Self::Over);
+        catch_unwind(AssertUnwindSafe(|| drop(stage)))
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Ending {
+    Ending::failed(Cause::Panic, None, panic_text(panic))
+}
+
+/// A panic's text, cut to what a screen shows (SC-7).
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let full = if let Some(text) = panic.downcast_ref::<&str>() {
+        text
+    } else if let Some(text) = panic.downcast_ref::<String>() {
+        text.as_str()
+    } else {
+        "a panic without a text"
+    };
+    text::cut(full, PANIC_BYTES_MAX).to_owned()
+}

@@ -1,0 +1,153 @@
+//! Setting up a supervisor.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fanin_machine::log::Log;
+use fanin_machine::{Command, Open};
+use fanin_protocol::limits::{GRACE, GRACE_MAX, TAIL_RECORDS};
+use fanin_protocol::record::Level;
+use fanin_protocol::spec::millis;
+use tokio::runtime::Handle;
+
+use crate::chance;
+use crate::clock::{Clock, Clocks, SystemClock};
+use crate::core::{CallError, Core};
+use crate::runner::Runner;
+use crate::scope::Scope;
+use crate::supervisor::{Owner, Supervisor};
+
+/// Why a supervisor did not start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A setting makes no sense.
+    #[error("{setting}: {problem}")]
+    Setting {
+        /// Its name.
+        setting: &'static str,
+        /// What is wrong and what would be right.
+        problem: &'static str,
+    },
+    /// There is no tokio runtime here.
+    #[error("no tokio runtime: start the supervisor from inside one")]
+    NoRuntime,
+    /// The machine refused to open.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl StartError {
+    /// A stable name; each has a row in `docs/errors.md`.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Setting { .. } => "bad_setting",
+            Self::NoRuntime => "no_runtime",
+            Self::Call(error) => error.code(),
+        }
+    }
+}
+
+/// Settings of a supervisor to be started.
+#[derive(Debug)]
+pub struct Builder {
+    runners: Vec<Arc<dyn Runner>>,
+    slots: Option<usize>,
+    grace: Duration,
+    tail: usize,
+    clock: Box<dyn Clock>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            runners: Vec::new(),
+            slots: None,
+            grace: GRACE,
+            tail: TAIL_RECORDS,
+            clock: Box::new(SystemClock),
+        }
+    }
+}
+
+impl Builder {
+    /// Registers a runner. Jobs of a kind without one are refused at launch.
+    #[must_use]
+    pub fn runner(mut self, runner: impl Runner) -> Self {
+        self.runners.push(Arc::new(runner));
+        self
+    }
+
+    /// Jobs that may run at once; further ones wait in line. Without a bound all run at once.
+    #[must_use]
+    pub const fn slots(mut self, slots: usize) -> Self {
+        self.slots = Some(slots);
+        self
+    }
+
+    /// Time between the polite and the forced stop, for jobs that set none.
+    #[must_use]
+    pub const fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Records kept in memory for subscribers, at the least.
+    #[must_use]
+    pub const fn tail(mut self, records: usize) -> Self {
+        self.tail = records;
+        self
+    }
+
+    /// The wall clock for the times in records.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Box::new(clock);
+        self
+    }
+
+    /// Starts the supervisor on the runtime of the caller.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Setting`] for 0 slots, an empty tail, a grace of more than an hour, or two runners of one kind;
+    /// [`StartError::NoRuntime`] outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it does not wait.
+    pub async fn start(self) -> Result<Supervisor, StartError> {
+        let slots = self.check()?;
+        let runtime = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        let log = chance::log_id();
+        let open = Open {
+            log: log.clone(),
+            level: Level::Memory,
+            slots,
+            grace_ms: millis(self.grace),
+            seed: chance::seed(),
+        };
+        let clocks = Clocks::new(self.clock);
+        let core = Arc::new(Core::new(Log::new(log, self.tail), clocks, Scope::new(runtime), self.runners));
+        core.submit(Command::Open(open))?;
+        Ok(Supervisor { owner: Arc::new(Owner::new(core)) })
+    }
+
+    fn check(&self) -> Result<Option<u32>, StartError> {
+        let setting = |setting, problem| Err(StartError::Setting { setting, problem });
+        if self.slots == Some(0) {
+            return setting("slots", "with 0 slots nothing would ever start; use 1 or more");
+        }
+        if self.tail == 0 {
+            return setting("tail", "an empty tail would lose every event; use 1 or more");
+        }
+        if self.grace > GRACE_MAX {
+            return setting("grace", "more than an hour is no stop; use less");
+        }
+        let kinds: Vec<_> = self.runners.iter().map(|runner| runner.kind()).collect();
+        if (1..kinds.len()).any(|index| kinds.iter().take(index).any(|kind| kinds.get(index) == Some(kind))) {
+            return setting("runner", "two runners of one kind; register one");
+        }
+        Ok(self.slots.map(|slots| u32::try_from(slots).unwrap_or(u32::MAX)))
+    }
+}

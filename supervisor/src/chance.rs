@@ -1,0 +1,24 @@
+//! Chance, drawn in one place: ids and the seed of an epoch.
+
+use fanin_protocol::{GroupId, JobId, LogId};
+use uuid::Uuid;
+
+/// A job id nobody has used.
+pub(crate) fn job_id() -> JobId {
+    JobId::from_uuid(Uuid::new_v4().into_bytes())
+}
+
+/// A group id nobody has used.
+pub(crate) fn group_id() -> GroupId {
+    GroupId::from_uuid(Uuid::new_v4().into_bytes())
+}
+
+/// A name for a new log.
+pub(crate) fn log_id() -> LogId {
+    LogId::from_uuid(Uuid::new_v4().into_bytes())
+}
+
+/// The seed from which an epoch's nonces are drawn.
+pub(crate) fn seed() -> u64 {
+    Uuid::new_v4().as_u64_pair().0
+}

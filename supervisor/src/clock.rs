@@ -1,0 +1,49 @@
+//! Time, read in one place. Limits run on the runtime's clock, which tests can pause; records carry the wall clock.
+
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fanin_machine::{Mono, Now};
+use tokio::time::Instant;
+
+/// A wall clock. It may jump, and nothing but the time in records depends on it.
+pub trait Clock: Send + Sync + fmt::Debug + 'static {
+    /// Milliseconds since the Unix epoch.
+    fn wall_ms(&self) -> u64;
+}
+
+/// The system's wall clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn wall_ms(&self) -> u64 {
+        // A clock before 1970 is a broken one; records then carry the last time that made sense.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Both clocks of a supervisor.
+#[derive(Debug)]
+pub(crate) struct Clocks {
+    wall: Box<dyn Clock>,
+    /// The monotonic clock counts from here. It stands still while the machine sleeps (SC-16).
+    origin: Instant,
+}
+
+impl Clocks {
+    pub(crate) fn new(wall: Box<dyn Clock>) -> Self {
+        Self { wall, origin: Instant::now() }
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        let mono = u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Now { wall_ms: self.wall.wall_ms(), mono: Mono(mono) }
+    }
+
+    /// The moment of a machine's time.
+    pub(crate) fn moment(&self, at: Mono) -> Instant {
+        self.origin + std::time::Duration::from_millis(at.0)
+    }
+}

@@ -1,0 +1,93 @@
+//! What the driver keeps for each job until the job is over: its body until it starts, its task while it runs.
+
+use std::sync::Arc;
+
+use fanin_protocol::JobKind;
+use tokio::task::AbortHandle;
+
+use crate::body::Body;
+use crate::context::RunCell;
+
+/// The jobs of a supervisor by their tags. A tag is a place here; it is used again once its job is over.
+#[derive(Default)]
+pub(crate) struct Hosted {
+    places: Vec<Place>,
+    free: Vec<usize>,
+}
+
+enum Place {
+    Free,
+    /// Not started. Jobs of a runner have no body of their own.
+    Waiting(Option<Body>),
+    Running {
+        cell: Arc<RunCell>,
+        task: AbortHandle,
+        kind: JobKind,
+    },
+}
+
+impl Hosted {
+    /// Keeps a job that is about to be launched.
+    pub(crate) fn keep(&mut self, body: Option<Body>) -> u64 {
+        let place = Place::Waiting(body);
+        let index = self.free.pop().unwrap_or(self.places.len());
+        match self.places.get_mut(index) {
+            Some(free) => *free = place,
+            None => self.places.push(place),
+        }
+        index as u64
+    }
+
+    /// The body, to start it.
+    pub(crate) fn take_body(&mut self, tag: u64) -> Option<Body> {
+        match self.place(tag)? {
+            Place::Waiting(body) => body.take(),
+            Place::Free | Place::Running { .. } => None,
+        }
+    }
+
+    /// The job runs as this task.
+    pub(crate) fn running(&mut self, tag: u64, cell: Arc<RunCell>, task: AbortHandle, kind: JobKind) {
+        if let Some(place) = self.place(tag) {
+            *place = Place::Running { cell, task, kind };
+        }
+    }
+
+    /// The job's task.
+    pub(crate) fn find(&mut self, tag: u64) -> Option<(Arc<RunCell>, AbortHandle, JobKind)> {
+        match self.place(tag)? {
+            Place::Running { cell, task, kind } => Some((Arc::clone(cell), task.clone(), *kind)),
+            Place::Free | Place::Waiting(_) => None,
+        }
+    }
+
+    /// The job is over. What is returned is dropped without the lock: a body's destructor is anybody's code.
+    pub(crate) fn forget(&mut self, tag: u64) -> Option<impl Sized + use<>> {
+        let index = usize::try_from(tag).ok()?;
+        let place = std::mem::replace(self.places.get_mut(index)?, Place::Free);
+        if !matches!(place, Place::Free) {
+            self.free.push(index);
+        }
+        Some(place)
+    }
+
+    /// All tasks.
+    pub(crate) fn tasks(&self) -> Vec<AbortHandle> {
+        self.places
+            .iter()
+            .filter_map(|place| match place {
+                Place::Running { task, .. } => Some(task.clone()),
+                Place::Free | Place::Waiting(_) => None,
+            })
+            .collect()
+    }
+
+    /// Jobs that are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    fn place(&mut self, tag: u64) -> Option<&mut Place> {
+        self.places.get_mut(usize::try_from(tag).ok()?)
+    }
+}

@@ -1,0 +1,150 @@
+//! What to launch: a closure, or the plain data that a registered runner understands.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fanin_protocol::spec::{AgentSpec, CommandSpec, millis};
+use fanin_protocol::{Cause, GroupId, JobId, JobLimits, Policy, Spec};
+
+use crate::body::Body;
+use crate::context::RunContext;
+use crate::output::JobOutput;
+use crate::runner::Ending;
+
+/// A job to launch.
+pub struct JobSpec {
+    pub(crate) id: Option<JobId>,
+    pub(crate) label: Option<Arc<str>>,
+    pub(crate) spec: Arc<Spec>,
+    pub(crate) limits: JobLimits,
+    pub(crate) body: Option<Body>,
+}
+
+/// Why a closure's work did not end well. Any error turns into one with `?`.
+#[derive(Debug)]
+pub struct JobError(String);
+
+impl JobError {
+    /// A failure in words, fit after "failed: ".
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+// Like an error of an application, not of a library: it is the end of the road, so it is no `Error` itself and can
+// be made from any.
+impl<E: Error> From<E> for JobError {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message = format!("{message}: {error}");
+            cause = error.source();
+        }
+        Self(message)
+    }
+}
+
+impl JobSpec {
+    /// A closure of this program. It is called on the job's own task, once the job has a slot.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fanin_supervisor::JobSpec;
+    ///
+    /// let spec = JobSpec::run("scan", |ctx| async move {
+    ///     ctx.progress("reading");
+    ///     Ok("42 files".into())
+    /// });
+    /// ```
+    pub fn run<F, Fut>(label: impl Into<Arc<str>>, body: F) -> Self
+    where
+        F: FnOnce(RunContext) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<JobOutput, JobError>> + Send + 'static,
+    {
+        let body: Body = Box::new(move |context| {
+            let work = body(context);
+            Box::pin(async move {
+                match work.await {
+                    Ok(output) => Ending::completed(output),
+                    Err(JobError(message)) => Ending::failed(Cause::Failed, None, message),
+                }
+            })
+        });
+        Self { body: Some(body), ..Self::new(label, Spec::Closure) }
+    }
+
+    /// A program and its arguments. Needs a runner for commands.
+    pub fn command(label: impl Into<Arc<str>>, argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::new(label, Spec::Command(CommandSpec::argv(argv)))
+    }
+
+    /// A line for the shell. Needs a runner for commands.
+    pub fn shell(label: impl Into<Arc<str>>, line: impl Into<String>) -> Self {
+        Self::new(label, Spec::Command(CommandSpec::shell(line)))
+    }
+
+    /// A prompt for an agent. Needs a runner for agents.
+    pub fn agent(label: impl Into<Arc<str>>, agent: impl Into<String>, prompt: impl Into<String>) -> Self {
+        Self::new(label, Spec::Agent(AgentSpec { agent: agent.into(), prompt: prompt.into() }))
+    }
+
+    /// Plain data for the runner of its kind.
+    pub fn new(label: impl Into<Arc<str>>, spec: Spec) -> Self {
+        let label = Some(label.into()).filter(|label| !label.is_empty());
+        Self { id: None, label, spec: Arc::new(spec), limits: JobLimits::default(), body: None }
+    }
+
+    /// The job's id; without one chance gives it. A known id answers the existing job (J-21).
+    #[must_use]
+    pub fn id(mut self, id: JobId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// The limit of one run. The job is stopped at it and ends `error{timeout run}`; output so far is kept.
+    #[must_use]
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.limits.run_ms = Some(millis(limit));
+        self
+    }
+
+    /// The limit from launch to the first start. At it the job ends `error{timeout queue}` and is never started.
+    #[must_use]
+    pub fn queue_timeout(mut self, limit: Duration) -> Self {
+        self.limits.queue_ms = Some(millis(limit));
+        self
+    }
+
+    /// Time between the polite stop and the forced one; without it the supervisor's.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.limits.grace_ms = Some(millis(grace));
+        self
+    }
+}
+
+impl fmt::Debug for JobSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // No command line and no prompt: those are content (SEC-6).
+        f.debug_struct("JobSpec")
+            .field("id", &self.id)
+            .field("label", &self.label)
+            .field("kind", &self.spec.kind())
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a group is launched.
+#[derive(Debug, Clone, Default)]
+pub struct GroupOptions {
+    /// The group's id; without one chance gives it. A known id answers the existing group (J-21).
+    pub id: Option<GroupId>,
+    /// When the rest is stopped.
+    pub policy: Policy,
+}

@@ -1,0 +1,237 @@
+//! The supervisor as its user holds it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fanin_machine::{
+    Close, Command, JobFilter, Refusal, Reply, SessionCommand, Stop, StopTarget, Wanted, why,
+};
+use fanin_protocol::limits::KILL_WAIT;
+use fanin_protocol::spec::millis;
+use fanin_protocol::{Cause, GroupId, IdError, JobId, JobInfo, JobList, Reason, SessionId, Status};
+use tokio::task::AbortHandle;
+
+use crate::builder::Builder;
+use crate::core::{CallError, Core};
+use crate::output::JobOutput;
+use crate::session::Session;
+use crate::wait::Waiter;
+
+/// Why a session could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The text is no id.
+    #[error("session: {0}")]
+    Id(#[from] IdError),
+    /// The supervisor refused.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl SessionError {
+    /// A stable name; each has a row in `docs/errors.md`.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Id(_) => "bad_id",
+            Self::Call(error) => error.code(),
+        }
+    }
+}
+
+/// What a cancel did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancelled {
+    /// The job was told to stop and will end.
+    Stopping,
+    /// It had not started and is over now.
+    Ended,
+    /// It was over before, as this; that stays.
+    AlreadyEnded(Status),
+}
+
+/// A supervisor of background jobs. Clones are the same supervisor.
+///
+/// [`Supervisor::shutdown`] is the orderly end. When the last handle of any kind is dropped without it, all tasks are
+/// aborted at once and nothing more is recorded (SC-6).
+#[derive(Clone)]
+pub struct Supervisor {
+    pub(crate) owner: Arc<Owner>,
+}
+
+/// What all handles share: its drop is the supervisor's.
+pub(crate) struct Owner {
+    core: Arc<Core>,
+    alarm: AbortHandle,
+}
+
+impl Owner {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        let alarm = core.scope.spawn(Arc::clone(&core).ring());
+        Self { core, alarm }
+    }
+
+    pub(crate) const fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(crate) fn cancel(&self, target: StopTarget) -> Result<crate::Cancelled, CallError> {
+        let stop = Stop { target, cause: Cause::User, grace_ms: None };
+        match self.core.submit(Command::Stop(stop))? {
+            Reply::Stopped(stopped) => {
+                stopped.first().map(|(_, stopped)| (*stopped).into()).ok_or_else(|| Refusal::Empty.into())
+            }
+            Reply::Done | Reply::Turn(_) | Reply::Launched(_) | Reply::Refused(_) => Err(CallError::Poisoned),
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.alarm.abort();
+        self.core.abandon();
+    }
+}
+
+impl Supervisor {
+    /// A supervisor to be set up. Nothing set: in memory, closures only, no files.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Opens a session, or finds it open.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`] where the id is none, or the session or the supervisor is closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it does not wait.
+    pub async fn session<I>(&self, id: I) -> Result<Session, SessionError>
+    where
+        I: TryInto<SessionId>,
+        IdError: From<I::Error>,
+    {
+        let id = id.try_into().map_err(IdError::from)?;
+        self.owner.core().submit(Command::Session(SessionCommand::Open(id.clone())))?;
+        Ok(Session::new(Arc::clone(&self.owner), id))
+    }
+
+    /// A job as it stands.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`].
+    pub fn get(&self, job: &JobId) -> Result<JobInfo, Refusal> {
+        self.owner.core().look(|state| state.job_info(job)).ok_or_else(|| Refusal::UnknownJob(job.clone()))
+    }
+
+    /// Jobs, oldest first, a page at a time.
+    pub fn list(&self, filter: &JobFilter) -> JobList {
+        self.owner.core().look(|state| state.jobs(filter))
+    }
+
+    /// What a job waits for; empty once it is over.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`].
+    pub fn why(&self, job: &JobId) -> Result<Vec<Reason>, Refusal> {
+        self.get(job).map(|info| info.why)
+    }
+
+    /// What a group or its wake waits for; empty once nothing is owed.
+    pub fn why_group(&self, group: &GroupId) -> Vec<Reason> {
+        self.owner.core().look(|state| why::group(state, group))
+    }
+
+    /// All that was kept of a job's output; empty where it put out nothing, or is not over.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`].
+    pub fn output(&self, job: &JobId) -> Result<JobOutput, Refusal> {
+        self.get(job)?;
+        Ok(self.owner.core().output(job).unwrap_or_default())
+    }
+
+    /// The latest line of progress of a running job.
+    pub fn progress(&self, job: &JobId) -> Option<Arc<str>> {
+        let core = self.owner.core();
+        let tag = core.look(|state| state.tag_of(job))?;
+        let (cell, ..) = core.hosted.lock().find(tag)?;
+        cell.progress()
+    }
+
+    /// Stops a job in its newest lifetime: politely, and by force once its grace is over. A job that has not started
+    /// is over at once; one that is over stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`]; [`CallError::Closed`] where the supervisor is shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it does not wait for the job.
+    pub async fn cancel(&self, job: &JobId) -> Result<Cancelled, CallError> {
+        self.owner.cancel(StopTarget::Job(job.clone()))
+    }
+
+    /// Refuses launches and starts nothing more from now on; what runs goes on. [`Supervisor::drained`] waits for it.
+    pub fn drain(&self) {
+        // Refused only where the supervisor is closed: then nothing starts either.
+        drop(self.owner.core().submit(Command::Close(Close::Drain)));
+    }
+
+    /// Waits until no job runs.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only looks.
+    pub async fn drained(&self) {
+        // An answer, and the end of the supervisor, are both the time when nothing runs.
+        if let Ok(mut waiter) = Waiter::begin(&self.owner, Wanted::Idle) {
+            drop(waiter.answer().await);
+        }
+    }
+
+    /// Drains, and stops all that lives with the cause `shutdown`. `grace` stands in for each job's own; zero stops
+    /// by force at once. A later call with a shorter grace brings the forced stop forward.
+    pub fn stop_all(&self, grace: impl Into<Option<Duration>>) {
+        let grace_ms = grace.into().map(millis);
+        // Refused only where the supervisor is closed: then nothing lives.
+        drop(self.owner.core().submit(Command::Close(Close::Stop { grace_ms })));
+    }
+
+    /// Shuts down in order: nothing new starts, what lives is stopped, its endings are recorded, subscribers see the
+    /// end. Calling it again waits for the same end.
+    ///
+    /// Bounded by the longest grace and [`KILL_WAIT`]: what does not end by then is recorded as `unreaped`. Wakes
+    /// that nobody took are gone with the memory they are in.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: once polled the jobs are stopped; dropping the future only leaves the last record to a later
+    /// call.
+    pub async fn shutdown(&self) {
+        self.stop_all(None);
+        self.drained().await;
+        let core = self.owner.core();
+        // Refused only where another call has written the last record before.
+        drop(core.submit(Command::Close(Close::Finish)));
+        self.owner.alarm.abort();
+        core.abandon();
+        // What settled as `unreaped` may hold its thread for ever; its task is aborted and nothing waits for it.
+        if tokio::time::timeout(KILL_WAIT, core.scope.wait()).await.is_err() {
+            tracing::warn!(tasks = core.scope.len(), "tasks that do not yield outlive the supervisor");
+        }
+    }
+}
+
+impl fmt::Debug for Supervisor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.owner.core().fmt(f)
+    }
+}

@@ -1,0 +1,131 @@
+//! Waiting as an object: a waiter is there while its future is, and leaves with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fanin_machine::{Answer, Command, Refusal, Take, WaiterId, Wanted};
+use fanin_protocol::ResultEntry;
+use tokio::sync::oneshot;
+
+use crate::core::CallError;
+use crate::supervisor::Owner;
+
+/// Why a wait returned no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The limit passed first; the jobs go on running.
+    #[error("not over after {limit:?}; the jobs go on")]
+    TimedOut {
+        /// The wait's limit.
+        limit: Duration,
+    },
+    /// The group's session was closed before the group fired: it has no result.
+    #[error("the session was closed first, so the group has no result")]
+    Voided,
+    /// The supervisor or the session is closed; nothing will come.
+    #[error("the session or the supervisor is closed")]
+    Closed,
+    /// The wait could not begin.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl WaitError {
+    /// A stable name; each has a row in `docs/errors.md`.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TimedOut { .. } => "wait_timed_out",
+            Self::Voided => "group_voided",
+            Self::Closed => "closed",
+            Self::Call(error) => error.code(),
+        }
+    }
+}
+
+impl From<Refusal> for WaitError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Call(refusal.into())
+    }
+}
+
+/// What a wait for jobs returns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waited {
+    /// One entry a job, in the order the jobs were named; of a wait for any, those that are over.
+    pub entries: Vec<ResultEntry>,
+    /// The parent had all of these before, from another wait or a wake.
+    pub already_delivered: bool,
+}
+
+/// A live waiter. Dropped before [`Waiter::acknowledge`], it leaves: what it was offered goes to the next in line or
+/// stays owed (BAR-12).
+pub(crate) struct Waiter {
+    owner: Arc<Owner>,
+    id: WaiterId,
+    answer: oneshot::Receiver<Answer>,
+    is_done: bool,
+}
+
+impl Waiter {
+    /// Begins to wait.
+    pub(crate) fn begin(owner: &Arc<Owner>, wanted: Wanted) -> Result<Self, CallError> {
+        let (id, answer) = owner.core().expect_answer();
+        // Made before the call, so that a refusal forgets the expected answer as well.
+        let waiter = Self { owner: Arc::clone(owner), id, answer, is_done: false };
+        waiter.owner.core().submit(Command::Take(Take { waiter: id, wanted }))?;
+        Ok(waiter)
+    }
+
+    /// The answer. It is offered, not taken, until it is acknowledged.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the answer stays here.
+    pub(crate) async fn answer(&mut self) -> Result<Answer, WaitError> {
+        (&mut self.answer).await.map_err(|_| WaitError::Closed)
+    }
+
+    /// The answer, or the end of the limit. An answer that is there wins over a limit that has passed.
+    pub(crate) async fn answer_within(&mut self, limit: Option<Duration>) -> Result<Answer, WaitError> {
+        let Some(limit) = limit else { return self.answer().await };
+        match tokio::time::timeout(limit, self.answer()).await {
+            Ok(answer) => answer,
+            Err(_) => Err(WaitError::TimedOut { limit }),
+        }
+    }
+
+    /// Takes what was offered: it is delivered now, once.
+    pub(crate) fn acknowledge(mut self) -> Result<(), CallError> {
+        self.is_done = true;
+        self.owner.core().forget_answer(self.id);
+        self.owner.core().submit(Command::Ack(self.id)).map(drop)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.owner.core().forget_answer(self.id);
+            // Refused only where the supervisor is closed: then nothing is owed to anybody here.
+            drop(self.owner.core().submit(Command::Release(self.id)));
+        }
+    }
+}
+
+/// Waits for jobs and takes their results.
+pub(crate) async fn jobs(
+    owner: &Arc<Owner>,
+    wanted: Wanted,
+    limit: Option<Duration>,
+) -> Result<Waited, WaitError> {
+    let mut waiter = Waiter::begin(owner, wanted)?;
+    match waiter.answer_within(limit).await? {
+        Answer::Jobs { entries, already_delivered } => {
+            waiter.acknowledge()?;
+            Ok(Waited { entries, already_delivered })
+        }
+        Answer::Voided => Err(WaitError::Voided),
+        Answer::Group { .. } | Answer::Wake(_) | Answer::Idle | Answer::Closed => Err(WaitError::Closed),
+    }
+}
