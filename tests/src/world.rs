@@ -143,7 +143,7 @@ impl World {
         invariants::reply(&out, stale, open_before)?;
         self.steps += 1;
         if self.opened {
-            invariants::state(self)?;
+            invariants::state(self, out.unfinished)?;
         }
         if self.options.keep_log {
             self.log.extend(out.records.iter().cloned());
@@ -262,6 +262,7 @@ impl World {
             label: None,
             spec: Arc::clone(&spec),
             limits: launching.limits,
+            is_fresh: false,
             tag: self.host.tag(id),
         });
         Launch {
