@@ -30,7 +30,7 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
         close_run(state, node, out);
     }
     for key in keys(state.facts.sessions.len()).map(SessionKey) {
-        state.memory.dirty.inboxes.push(key);
+        state.memory.dirty.inboxes.push_back(key);
     }
     for key in keys(state.facts.groups.len()).map(GroupKey) {
         rearm(state, key);
@@ -65,7 +65,7 @@ fn close_run(state: &mut State, node: Node, out: &mut Out) {
         },
     );
     match node {
-        Node::Job(key) => state.memory.dirty.jobs.push(key),
+        Node::Job(key) => state.memory.dirty.jobs.push_back(key),
         Node::Session(key) => session::turn_ended(state, key, fence, out),
     }
 }
@@ -74,7 +74,7 @@ fn rearm(state: &mut State, key: GroupKey) {
     let Some(group) = state.group(key) else { return };
     if group.sealed && group.fired.is_none() && group.voided.is_none() {
         group::arm(state, key);
-        state.memory.dirty.groups.push(key);
+        state.memory.dirty.groups.push_back(key);
     }
 }
 

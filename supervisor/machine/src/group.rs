@@ -76,7 +76,7 @@ fn fire(state: &mut State, key: GroupKey, out: &mut Out) {
     }
     waiter::group_over(state, key, out);
     if let Some(group) = state.group(key) {
-        state.memory.dirty.inboxes.push(group.session);
+        state.memory.dirty.inboxes.push_back(group.session);
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn turn_ended(state: &mut State, key: SessionKey, fence: Fence, out: 
     if let Some(open) = state.session(key).and_then(|session| session.turn_group) {
         seal(state, open, Policy::ALL, Some(fence), out);
     }
-    state.memory.dirty.inboxes.push(key);
+    state.memory.dirty.inboxes.push_back(key);
 }
 
 /// Seals a group with the members it has.
@@ -73,7 +73,7 @@ pub(crate) fn seal(state: &mut State, key: GroupKey, policy: Policy, turn: Optio
     let (group, parent) = (group.id.clone(), NodeId::Session(parent.id.clone()));
     out.record(state, GroupSealed { group, parent, members, policy, turn });
     group::arm(state, key);
-    state.memory.dirty.groups.push(key);
+    state.memory.dirty.groups.push_back(key);
 }
 
 /// Closes a session (BAR-9): unfired groups are voided and their members stopped, owed messages are void.

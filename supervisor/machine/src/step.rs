@@ -35,16 +35,16 @@ pub fn step(state: &mut State, command: Command, now: Now, out: &mut Out) {
 fn settle(state: &mut State, out: &mut Out) {
     let mut starts = 0;
     loop {
-        if let Some(key) = state.memory.dirty.jobs.pop() {
+        if let Some(key) = state.memory.dirty.jobs.pop_front() {
             job::settle(state, key, out);
-        } else if let Some(key) = state.memory.dirty.groups.pop() {
+        } else if let Some(key) = state.memory.dirty.groups.pop_front() {
             group::settle(state, key, out);
         } else if starts < STARTS_PER_STEP
             && state.memory.closing == Closing::No
             && dispatch::next(state, out)
         {
             starts += 1;
-        } else if let Some(key) = state.memory.dirty.inboxes.pop() {
+        } else if let Some(key) = state.memory.dirty.inboxes.pop_front() {
             inbox::settle(state, key, out);
         } else {
             break;

@@ -111,8 +111,8 @@ fn a_crash_closes_every_open_part_before_its_job_settles() {
             run.ended b interrupted
             part turn of s c1 error interrupted 0..0
             run.ended turn of s interrupted
-            job.ended b error/interrupted interrupted
             job.ended a error/interrupted interrupted
+            job.ended b error/interrupted interrupted
             group.fired none_ok [a error/interrupted, b error/interrupted]
         "#]],
     );

@@ -275,8 +275,8 @@ fn a_second_recovery_changes_nothing_more() {
             part a c1 error interrupted 0..0
             run.ended a interrupted
             run.ended b interrupted
-            job.ended b error/interrupted interrupted
             job.ended a error/interrupted interrupted
+            job.ended b error/interrupted interrupted
             group.fired none_ok [a error/interrupted, b error/interrupted]
             store.opened after a crash
         "#]],
@@ -315,6 +315,39 @@ fn opening_twice_is_opening_once() {
             run.ended a completed
             job.ended a completed
             group.fired all_ok [a completed]
+        "#]],
+    );
+}
+
+// S-2: messages of one recovery come in the order of their launches.
+#[test]
+fn recovery_owes_messages_in_the_order_of_their_launches() {
+    check(
+        "slots 1; launch x; launch closure a; launch closure b; launch closure c; crash; open; wait w1 wake; wait w2 wake; wait w3 wake; wait w4 wake",
+        expect![[r#"
+            job.queued x
+            group.sealed [x]
+            run.started x
+            job.queued a
+            group.sealed [a]
+            job.queued b
+            group.sealed [b]
+            job.queued c
+            group.sealed [c]
+            store.opened after a crash
+            run.ended x interrupted
+            job.ended a error/interrupted interrupted
+            job.ended b error/interrupted interrupted
+            job.ended c error/interrupted interrupted
+            job.ended x error/interrupted interrupted
+            group.fired none_ok [x error/interrupted]
+            group.fired none_ok [a error/interrupted]
+            group.fired none_ok [b error/interrupted]
+            group.fired none_ok [c error/interrupted]
+            -> w1: wake [x error/interrupted]
+            -> w2: wake [a error/interrupted]
+            -> w3: wake [b error/interrupted]
+            -> w4: wake [c error/interrupted]
         "#]],
     );
 }
