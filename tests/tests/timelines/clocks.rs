@@ -77,3 +77,39 @@ fn a_recovery_with_a_clock_ahead_says_nothing() {
         "#]],
     );
 }
+
+// C-8: an opening with a clock far behind the log is noted.
+#[test]
+fn an_opening_with_a_clock_behind_the_log_is_noted() {
+    check(
+        "launch a; after 10; wall -3600011; crash; open; end a",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            store.opened after a crash
+            run.ended a interrupted
+            note clock_jump -3600001
+            job.ended a error/interrupted interrupted
+            group.fired none_ok [a error/interrupted]
+            note stale_report a
+        "#]],
+    );
+}
+
+// C-8: an hour behind is not yet far.
+#[test]
+fn an_opening_with_a_clock_an_hour_behind_is_no_note() {
+    check(
+        "launch a; after 10; wall -3600000; crash; open",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            store.opened after a crash
+            run.ended a interrupted
+            job.ended a error/interrupted interrupted
+            group.fired none_ok [a error/interrupted]
+        "#]],
+    );
+}

@@ -154,6 +154,7 @@ fn an_end_is_never_before_its_start() {
             part a c1 error interrupted 100..100
             part a c2 error interrupted 100..100
             run.ended a interrupted
+            note clock_jump -5000090
             job.ended a error/interrupted interrupted
             group.fired none_ok [a error/interrupted]
         "#]],
