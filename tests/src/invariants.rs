@@ -38,12 +38,13 @@ fn apply(facts: &mut Facts, entry: &Entry) -> Kept {
     ensure(about == entry.about, "B-1", || format!("{} is about {:?}, not {about:?}", entry.seq, entry.about))
 }
 
-/// What was refused or came from a run that is over changes nothing; there is always a reply.
+/// What was refused or came from a run that is over changes nothing, and outside an epoch nothing is written; there
+/// is always a reply.
 ///
 /// # Errors
 ///
 /// [`Broken`] where it does.
-pub fn reply(out: &Out, stale: bool, open_before: bool) -> Kept {
+pub fn reply(out: &Out, stale: bool, is_open: bool) -> Kept {
     let reply = out.reply.as_ref();
     ensure(reply.is_some(), "C-1", || "a step without a reply".into())?;
     let notes = |code: NoteCode| {
@@ -58,10 +59,10 @@ pub fn reply(out: &Out, stale: bool, open_before: bool) -> Kept {
         let silent = out.effects.iter().all(|effect| matches!(effect, Effect::Alarm(_)));
         ensure(silent, "G2", || format!("refused as {refusal}, and {:?}", out.effects))?;
     }
+    ensure(is_open || out.records.is_empty(), "C-8", || format!("outside an epoch: {:?}", out.records))?;
     if stale {
         let dropped = others == notes(NoteCode::StaleReport) && others <= 1;
         ensure(dropped, "G7", || format!("a stale report, and {:?}", out.records))?;
-        ensure(open_before || others == 0, "J-16", || "a stale report outside an epoch is noted".into())?;
     }
     Ok(())
 }

@@ -125,7 +125,8 @@ impl World {
     /// As [`World::perform`].
     pub fn step(&mut self, command: Command) -> Result<Out, Broken> {
         let before = self.options.fold_each.then(|| self.state.facts().clone());
-        let (open_before, stale) = (self.ledger.open, self.is_stale(&command));
+        let is_open = (self.opened && self.ledger.open) || matches!(command, Command::Open(_));
+        let stale = self.is_stale(&command);
         let mut out = Out::default();
         step(&mut self.state, command.clone(), self.now, &mut out);
 
@@ -140,7 +141,7 @@ impl World {
         if let Some(before) = before {
             invariants::fold(before, &out.records, self.state.facts())?;
         }
-        invariants::reply(&out, stale, open_before)?;
+        invariants::reply(&out, stale, is_open)?;
         self.steps += 1;
         if self.opened {
             invariants::state(self, out.unfinished)?;

@@ -351,3 +351,21 @@ fn recovery_owes_messages_in_the_order_of_their_launches() {
         "#]],
     );
 }
+
+// C-8, J-16: nothing stands in the log before the opening, a stale report neither.
+#[test]
+fn a_stale_report_before_the_opening_is_not_written() {
+    check(
+        "launch a; end a; crash; end a failed; open; end a failed",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            run.ended a completed
+            job.ended a completed
+            group.fired all_ok [a completed]
+            store.opened after a crash
+            note stale_report a
+        "#]],
+    );
+}
