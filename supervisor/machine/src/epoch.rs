@@ -8,7 +8,7 @@ use crate::command::{Open, Refusal, Reply};
 use crate::job::Ending;
 use crate::out::Out;
 use crate::state::{Closing, GroupKey, JobKey, Node, SessionKey, Settings, State};
-use crate::{dispatch, group, job, run, session, stop};
+use crate::{dispatch, group, job, launch, run, session, stop};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
 pub(crate) fn is_open(state: &State) -> bool {
@@ -87,6 +87,7 @@ fn requeue(state: &mut State, key: JobKey, out: &mut Out) {
     if job.kind == JobKind::Closure {
         job::end(state, key, Ending::error(Cause::Interrupted, None).interrupted(), out);
     } else {
+        launch::arm_queue_limit(state, key);
         dispatch::enqueue(state, key);
     }
 }

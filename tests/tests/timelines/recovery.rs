@@ -369,3 +369,30 @@ fn a_stale_report_before_the_opening_is_not_written() {
         "#]],
     );
 }
+
+// C-6, SC-14: the queue limit is armed again, from the opening.
+#[test]
+fn a_queue_limit_is_armed_again_at_the_opening() {
+    check(
+        "slots 1; launch x; launch a; launch queue=50 b; after 40; crash; open; after 49; after 1; end a",
+        expect![[r#"
+            job.queued x
+            group.sealed [x]
+            run.started x
+            job.queued a
+            group.sealed [a]
+            job.queued b
+            group.sealed [b]
+            store.opened after a crash
+            run.ended x interrupted
+            job.ended x error/interrupted interrupted
+            group.fired none_ok [x error/interrupted]
+            run.started a
+            job.ended b error/timeout.queue
+            group.fired none_ok [b error/timeout]
+            run.ended a completed
+            job.ended a completed
+            group.fired all_ok [a completed]
+        "#]],
+    );
+}
