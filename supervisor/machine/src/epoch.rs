@@ -7,7 +7,7 @@ use fanin_protocol::{Cause, Fence, JobKind, Seq};
 use crate::command::{Open, Refusal, Reply};
 use crate::job::Ending;
 use crate::out::Out;
-use crate::state::{Closing, GroupKey, JobKey, Node, SessionKey, Settings, State};
+use crate::state::{Closing, GroupKey, JobKey, Node, Phase, SessionKey, Settings, State};
 use crate::{dispatch, group, job, launch, run, session, stop};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
@@ -70,12 +70,22 @@ fn close_run(state: &mut State, node: Node, out: &mut Out) {
     }
 }
 
+/// Watches an unfired group again. That its rest was stopped, and by which rule, is in the facts.
 fn rearm(state: &mut State, key: GroupKey) {
     let Some(group) = state.group(key) else { return };
-    if group.sealed && group.fired.is_none() && group.voided.is_none() {
-        group::arm(state, key);
-        state.memory.dirty.groups.push_back(key);
+    if !group.sealed || group.fired.is_some() || group.voided.is_some() {
+        return;
     }
+    let is_stopped = |job: &JobKey| {
+        let stop = state.job(*job).and_then(|job| job.stop);
+        stop.is_some_and(|stop| stop.cause == Cause::Group)
+    };
+    let stopped_by = match group.phase(true) {
+        Phase::Decided(threshold) if group.members.iter().any(is_stopped) => Some(threshold),
+        _ => None,
+    };
+    group::arm(state, key, stopped_by);
+    state.memory.dirty.groups.push_back(key);
 }
 
 /// A queued job waits on; a closure cannot, its body is gone (RE-7).

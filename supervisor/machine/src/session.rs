@@ -72,7 +72,7 @@ pub(crate) fn seal(state: &mut State, key: GroupKey, policy: Policy, turn: Optio
     let Some(parent) = state.session(group.session) else { return };
     let (group, parent) = (group.id.clone(), NodeId::Session(parent.id.clone()));
     out.record(state, GroupSealed { group, parent, members, policy, turn });
-    group::arm(state, key);
+    group::arm(state, key, None);
     state.memory.dirty.groups.push_back(key);
 }
 

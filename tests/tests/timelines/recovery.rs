@@ -396,3 +396,61 @@ fn a_queue_limit_is_armed_again_at_the_opening() {
         "#]],
     );
 }
+
+// R-1: the rule that stopped the rest is told after a crash as well.
+#[test]
+fn what_stopped_the_rest_is_told_after_a_crash() {
+    check(
+        "launch any a b c; end a ok; crash; open",
+        expect![[r#"
+            job.queued a
+            job.queued b
+            job.queued c
+            group.sealed [a b c]
+            run.started a
+            run.started b
+            run.started c
+            run.ended a completed
+            job.ended a completed
+            job.stopping b cancelled/group
+            job.stopping c cancelled/group
+            -> Polite stop of b
+            -> Polite stop of c
+            store.opened after a crash
+            run.ended b interrupted
+            run.ended c interrupted
+            job.ended b cancelled/group interrupted
+            job.ended c cancelled/group interrupted
+            group.fired partial by ok [a completed, b cancelled/group, c cancelled/group]
+        "#]],
+    );
+}
+
+// R-1: a deadline too, and it is not the rule of a group that it did not stop.
+#[test]
+fn a_deadline_that_passed_is_told_after_a_crash() {
+    check(
+        "launch deadline=50 a b; launch deadline=60 c; end a ok; after 50; crash; open",
+        expect![[r#"
+            job.queued a
+            job.queued b
+            group.sealed [a b]
+            run.started a
+            run.started b
+            job.queued c
+            group.sealed [c]
+            run.started c
+            run.ended a completed
+            job.ended a completed
+            job.stopping b cancelled/group
+            -> Polite stop of b
+            store.opened after a crash
+            run.ended b interrupted
+            run.ended c interrupted
+            job.ended b cancelled/group interrupted
+            job.ended c error/interrupted interrupted
+            group.fired partial by deadline [a completed, b cancelled/group]
+            group.fired none_ok [c error/interrupted]
+        "#]],
+    );
+}
