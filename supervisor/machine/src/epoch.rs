@@ -108,9 +108,12 @@ pub(crate) fn drain(state: &mut State) -> Result<Reply, Refusal> {
     Ok(Reply::Done)
 }
 
-/// Stops all that lives, queued jobs at once.
+/// Stops all that lives: queued jobs and turns at once. An orderly end writes what a recovery would (S-3).
 pub(crate) fn stop(state: &mut State, grace_ms: Option<u64>, out: &mut Out) -> Result<Reply, Refusal> {
     state.memory.closing = Closing::Stopping;
+    for key in keys(state.facts.sessions.len()).map(SessionKey) {
+        session::end_turn(state, key, RunOutcome::Interrupted, out);
+    }
     for key in keys(state.facts.jobs.len()).map(JobKey) {
         let intent =
             stop::Intent { target: StopTarget::Cancelled, cause: Cause::Shutdown, code: None, grace_ms };
@@ -121,8 +124,9 @@ pub(crate) fn stop(state: &mut State, grace_ms: Option<u64>, out: &mut Out) -> R
 
 /// Writes the last record. Waiters that are still there are told that nothing will come.
 pub(crate) fn finish(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
-    if state.facts.running > 0 {
-        return Err(Refusal::RunsOpen(state.facts.running));
+    let open = state.facts.runs.len();
+    if open > 0 {
+        return Err(Refusal::RunsOpen(u32::try_from(open).unwrap_or(u32::MAX)));
     }
     crate::inbox::close_all(state, out);
     out.record(state, StoreClosed { queued: u64::from(state.facts.queued) });

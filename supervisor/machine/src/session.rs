@@ -35,10 +35,14 @@ pub(crate) fn open(state: &mut State, id: SessionId, out: &mut Out) -> Result<Re
     }
 }
 
-/// Begins a turn: until it ends the parent is busy and its wake is held (W-4).
+/// Begins a turn: until it ends the parent is busy and its wake is held (W-4). While it drains the supervisor still
+/// takes turns, since a last wake may need one.
 pub(crate) fn turn(state: &mut State, id: &SessionId, out: &mut Out) -> Result<Reply, Refusal> {
     let key = find(state, id)?;
     let Some(session) = state.session(key) else { return Err(Refusal::UnknownSession(id.clone())) };
+    if state.memory.closing == Closing::Stopping {
+        return Err(Refusal::Draining);
+    }
     if session.turn.is_some() {
         return Err(Refusal::TurnOpen(id.clone()));
     }

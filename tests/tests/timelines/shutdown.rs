@@ -150,3 +150,48 @@ fn nothing_is_written_after_the_last_record() {
         "#]],
     );
 }
+
+// S-3: an orderly stop ends an open turn as interrupted, and none begins after it.
+#[test]
+fn a_stop_ends_an_open_turn() {
+    check(
+        "turn; start a; turn-part s c1 running; drain; stop-all; turn; turn-end; end a lost; finish",
+        expect![[r#"
+            run.started turn of s
+            job.queued a
+            run.started a
+            part turn of s c1 running 0..-
+            part turn of s c1 error interrupted 0..0
+            run.ended turn of s interrupted
+            group.sealed [a]
+            job.stopping a cancelled/shutdown
+            -> Polite stop of a
+            = refused: the supervisor is shutting down and takes no new work
+            note stale_report
+            run.ended a cancelled
+            job.ended a cancelled/shutdown
+            group.fired none_ok [a cancelled/shutdown]
+            store.closed 0 queued
+        "#]],
+    );
+}
+
+// S-3: a turn may begin in a drain, and the last record waits for its end.
+#[test]
+fn the_last_record_waits_for_the_end_of_a_turn() {
+    check(
+        "launch a; drain; end a; turn; finish; turn-end; finish",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            run.ended a completed
+            job.ended a completed
+            group.fired all_ok [a completed]
+            run.started turn of s
+            = refused: 1 runs are still open
+            run.ended turn of s completed
+            store.closed 0 queued
+        "#]],
+    );
+}
