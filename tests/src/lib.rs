@@ -6,12 +6,14 @@
 
 mod broken;
 pub mod calm;
+pub mod coverage;
 
 pub mod host;
 pub mod invariants;
 pub mod ledger;
 pub mod op;
 pub mod parent;
+pub mod search;
 
 pub mod timeline;
 pub mod world;
