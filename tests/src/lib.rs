@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod op;
 pub mod parent;
 pub mod random;
+pub mod recover;
 pub mod search;
 
 pub mod timeline;

@@ -8,6 +8,7 @@ mod answers;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fanin_machine::{WaiterId, Wanted};
+use fanin_protocol::record::TakenBy;
 use fanin_protocol::{GroupId, JobId, SessionId};
 
 use crate::broken::{Kept, ensure};
@@ -49,6 +50,21 @@ pub enum Offer {
 }
 
 impl Parent {
+    /// The parent after a crash, as far as the records know it: what was acknowledged was recorded.
+    pub fn of(ledger: &Ledger) -> Self {
+        let mut parent = Self::default();
+        for (id, job) in &ledger.jobs {
+            match ledger.groups.get(&job.group).and_then(|group| group.taken) {
+                _ if job.taken => parent.by_wait.insert(id.clone()),
+                Some(TakenBy::Waiter | TakenBy::Results) => parent.by_wait.insert(id.clone()),
+                Some(TakenBy::Inbox) => parent.by_wake.insert(id.clone()),
+                Some(TakenBy::Void) => parent.void.insert(id.clone()),
+                None => false,
+            };
+        }
+        parent
+    }
+
     /// True where the parent has the result, or will never get it.
     pub fn has(&self, job: &JobId) -> bool {
         self.by_wait.contains(job) || self.by_wake.contains(job) || self.void.contains(job)

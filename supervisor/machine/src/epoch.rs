@@ -7,7 +7,7 @@ use fanin_protocol::{Cause, Fence, JobKind, Seq};
 use crate::command::{Open, Refusal, Reply};
 use crate::job::Ending;
 use crate::out::Out;
-use crate::state::{Closing, GroupKey, JobKey, Node, Phase, SessionKey, Settings, State};
+use crate::state::{Closing, GroupKey, JobKey, Node, SessionKey, Settings, State};
 use crate::{dispatch, group, job, launch, run, session, stop};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
@@ -16,6 +16,9 @@ pub(crate) fn is_open(state: &State) -> bool {
 }
 
 /// Begins an epoch (RE-1, RE-3, RE-4 with policy `fail`).
+///
+/// A recovery may itself have been cut short at any record, so each part asks for what is still in the old state and
+/// not for what the last epoch left (RE-8).
 pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Reply, Refusal> {
     if state.memory.opened {
         return Ok(Reply::Done);
@@ -30,9 +33,13 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
         close_run(state, node, out);
     }
     for key in keys(state.facts.sessions.len()).map(SessionKey) {
+        if state.session(key).is_some_and(|session| session.turn.is_none()) {
+            session::seal_turn_group(state, key, None, out);
+        }
         state.memory.dirty.inboxes.push_back(key);
     }
     for key in keys(state.facts.groups.len()).map(GroupKey) {
+        group::close_taken(state, key, out);
         rearm(state, key);
     }
     for key in keys(state.facts.jobs.len()).map(JobKey) {
@@ -66,37 +73,27 @@ fn close_run(state: &mut State, node: Node, out: &mut Out) {
     );
     match node {
         Node::Job(key) => state.memory.dirty.jobs.push_back(key),
-        Node::Session(key) => session::turn_ended(state, key, fence, out),
+        Node::Session(key) => session::seal_turn_group(state, key, Some(fence), out),
     }
 }
 
-/// Watches an unfired group again. That its rest was stopped, and by which rule, is in the facts.
 fn rearm(state: &mut State, key: GroupKey) {
     let Some(group) = state.group(key) else { return };
-    if !group.sealed || group.fired.is_some() || group.voided.is_some() {
-        return;
+    if group.sealed && group.fired.is_none() && group.voided.is_none() {
+        group::arm(state, key);
+        state.memory.dirty.groups.push_back(key);
     }
-    let is_stopped = |member: &JobKey| {
-        let job = state.job(*member);
-        let wish = job.and_then(|job| job.stop).map(|stop| stop.cause);
-        let end = job.and_then(|job| job.ended).and_then(|end| end.cause);
-        wish == Some(Cause::Group) || end == Some(Cause::Group)
-    };
-    let stopped_by = match group.phase(true) {
-        Phase::Decided(threshold) if group.members.iter().any(is_stopped) => Some(threshold),
-        _ => None,
-    };
-    group::arm(state, key, stopped_by);
-    state.memory.dirty.groups.push_back(key);
 }
 
-/// A queued job waits on; a closure cannot, its body is gone (RE-7).
+/// A queued job waits on; a closure cannot, its body is gone (RE-7). One whose run is over ends.
 fn requeue(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(job) = state.job(key) else { return };
-    if job.ended.is_some() || job.run.is_some() || job.last.is_some() {
+    if job.ended.is_some() || job.run.is_some() {
         return;
     }
-    if job.kind == JobKind::Closure {
+    if job.last.is_some() {
+        state.memory.dirty.jobs.push_back(key);
+    } else if job.kind == JobKind::Closure {
         job::end(state, key, Ending::error(Cause::Interrupted, None).interrupted(), out);
     } else {
         launch::arm_queue_limit(state, key);

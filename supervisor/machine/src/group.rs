@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use fanin_protocol::policy::Threshold;
 use fanin_protocol::record::{GroupFired, MessageTaken, StopTarget, TakenBy};
 use fanin_protocol::{Cause, Outcome, Private};
 
@@ -13,10 +12,10 @@ use crate::state::{Barrier, GroupKey, Phase, State};
 use crate::timers::{Owner, Purpose};
 use crate::{stop, waiter};
 
-/// Remembers when a group was sealed and arms its deadline; `stopped_by` is the rule that stopped its rest before.
-pub(crate) fn arm(state: &mut State, key: GroupKey, stopped_by: Option<Threshold>) {
+/// Remembers when a group was sealed and arms its deadline.
+pub(crate) fn arm(state: &mut State, key: GroupKey) {
     let sealed_at = state.memory.clock.mono();
-    state.memory.barriers.insert(key, Barrier { sealed_at, deadline_passed: false, stopped_by });
+    state.memory.barriers.insert(key, Barrier { sealed_at, deadline_passed: false, is_stopped: false });
     if let Some(at_ms) = state.group(key).and_then(|group| group.policy.at_ms) {
         state.memory.timers.arm(sealed_at.after(at_ms), Owner::Group(key), Purpose::Deadline);
     }
@@ -31,19 +30,19 @@ pub(crate) fn settle(state: &mut State, key: GroupKey, out: &mut Out) {
         "the counts of a group are not those of its members"
     );
     match state.phase(key) {
-        Some(Phase::Decided(threshold)) => stop_rest(state, key, threshold, out),
+        Some(Phase::Decided) => stop_rest(state, key, out),
         Some(Phase::Ended) => fire(state, key, out),
         Some(Phase::Open | Phase::Running | Phase::Fired | Phase::Voided) | None => {}
     }
 }
 
 /// Tells the members still alive to stop; their endings bring the group back here.
-fn stop_rest(state: &mut State, key: GroupKey, threshold: Threshold, out: &mut Out) {
+fn stop_rest(state: &mut State, key: GroupKey, out: &mut Out) {
     let Some(barrier) = state.memory.barriers.get_mut(&key) else { return };
-    if barrier.stopped_by.is_some() {
+    if barrier.is_stopped {
         return;
     }
-    barrier.stopped_by = Some(threshold);
+    barrier.is_stopped = true;
     let members = state.group(key).map(|group| group.members.clone()).unwrap_or_default();
     for member in members {
         let intent =
@@ -62,7 +61,7 @@ fn fire(state: &mut State, key: GroupKey, out: &mut Out) {
     out.record(
         state,
         GroupFired {
-            group: group.clone(),
+            group,
             outcome: Outcome::of(counts),
             counts,
             stopped_by: payload.stopped_by,
@@ -70,13 +69,20 @@ fn fire(state: &mut State, key: GroupKey, out: &mut Out) {
         },
     );
     state.memory.timers.clear(Owner::Group(key));
-    if waiter::all_taken(state, key) {
-        // Waits of the parent took every single result before: there is nothing left to wake it for (BAR-15).
-        out.record(state, MessageTaken { keys: vec![group], results: Vec::new(), by: TakenBy::Results });
-    }
+    close_taken(state, key, out);
     waiter::group_over(state, key, out);
     if let Some(group) = state.group(key) {
         state.memory.dirty.inboxes.push_back(group.session);
+    }
+}
+
+/// Closes the message of a fired group where waits of the parent took every single result before: there is nothing
+/// left to wake it for (BAR-15).
+pub(crate) fn close_taken(state: &mut State, key: GroupKey, out: &mut Out) {
+    let Some(group) = state.group(key) else { return };
+    if group.fired.is_some() && !group.taken && waiter::all_taken(state, key) {
+        let keys = vec![group.id.clone()];
+        out.record(state, MessageTaken { keys, results: Vec::new(), by: TakenBy::Results });
     }
 }
 

@@ -4,9 +4,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use fanin_protocol::limits::{RESULT_BYTES_MAX, RESULT_ENTRIES_MAX, RESULT_ENTRY_BYTES_MAX};
 use fanin_protocol::result::EntryOutput;
-use fanin_protocol::{CombinedResult, NodeId, Outcome, Output, ResultEntry, Status, text};
+use fanin_protocol::{
+    Cause, CombinedResult, Counts, NodeId, Outcome, Output, Policy, ResultEntry, Status, Threshold, text,
+};
 
-use crate::state::{Barrier, GroupKey, Job, JobKey, State};
+use crate::state::{Barrier, Group, GroupKey, Job, JobKey, State};
 
 /// The combined result of a group.
 pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) -> Option<CombinedResult> {
@@ -34,12 +36,33 @@ pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) ->
         session: NodeId::Session(state.session(group.session)?.id.clone()),
         outcome: Outcome::of(group.counts),
         counts: group.counts,
-        stopped_by: barrier.and_then(|barrier| barrier.stopped_by),
+        stopped_by: stopped_by(state, group),
         duration_ms,
         entries,
         entries_omitted: u32::try_from(omitted).unwrap_or(u32::MAX),
         nonce: nonce(state),
     })
+}
+
+/// The rule that stopped the rest, where it stopped anybody. It is read from how the members ended, so a crash between
+/// the stop and the fire does not change it.
+fn stopped_by(state: &State, group: &Group) -> Option<Threshold> {
+    let ends = group.members.iter().filter_map(|member| state.job(*member)?.ended);
+    let stopped = ends.filter(|end| end.cause == Some(Cause::Group)).count();
+    if stopped == 0 {
+        return None;
+    }
+    // None of those that were stopped counts for a rule: it had come true before.
+    let Counts { completed, error, cancelled, .. } = group.counts;
+    let not_ok = (error + cancelled).saturating_sub(u32::try_from(stopped).unwrap_or(u32::MAX));
+    let Policy { ok, not_ok: not_ok_max, at_ms } = group.policy;
+    if ok.is_some_and(|n| completed >= n) {
+        Some(Threshold::Ok)
+    } else if not_ok_max.is_some_and(|n| not_ok >= n) {
+        Some(Threshold::NotOk)
+    } else {
+        at_ms.map(|_| Threshold::Deadline)
+    }
 }
 
 /// The entry of a job, its output cut to `share` bytes and to the bound of an entry.

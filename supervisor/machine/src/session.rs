@@ -57,15 +57,15 @@ pub(crate) fn end_turn(state: &mut State, key: SessionKey, outcome: RunOutcome, 
     let Some(fence) = run::open_fence(state, Node::Session(key)) else { return };
     run::close_parts(state, Node::Session(key), out);
     out.record(state, RunEnded { outcome, ..run::ended(fence) });
-    turn_ended(state, key, fence, out);
+    seal_turn_group(state, key, Some(fence), out);
+    state.memory.dirty.inboxes.push_back(key);
 }
 
-/// What follows from the end of a turn: its group is sealed, and the inbox may move (BAR-6).
-pub(crate) fn turn_ended(state: &mut State, key: SessionKey, fence: Fence, out: &mut Out) {
+/// Seals the group of a turn that is over (BAR-6).
+pub(crate) fn seal_turn_group(state: &mut State, key: SessionKey, turn: Option<Fence>, out: &mut Out) {
     if let Some(open) = state.session(key).and_then(|session| session.turn_group) {
-        seal(state, open, Policy::ALL, Some(fence), out);
+        seal(state, open, Policy::ALL, turn, out);
     }
-    state.memory.dirty.inboxes.push_back(key);
 }
 
 /// Seals a group with the members it has.
@@ -76,7 +76,7 @@ pub(crate) fn seal(state: &mut State, key: GroupKey, policy: Policy, turn: Optio
     let Some(parent) = state.session(group.session) else { return };
     let (group, parent) = (group.id.clone(), NodeId::Session(parent.id.clone()));
     out.record(state, GroupSealed { group, parent, members, policy, turn });
-    group::arm(state, key, None);
+    group::arm(state, key);
     state.memory.dirty.groups.push_back(key);
 }
 

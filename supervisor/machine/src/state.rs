@@ -7,7 +7,6 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use fanin_protocol::cause::Exit;
-use fanin_protocol::policy::Threshold;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::spec::JobLimits;
 use fanin_protocol::{
@@ -254,7 +253,7 @@ pub(crate) enum Phase {
     /// Sealed, members alive.
     Running,
     /// Sealed, members alive, and a rule of the policy has come true.
-    Decided(Threshold),
+    Decided,
     /// Sealed and all members over: it fires in this step.
     Ended,
     /// The result is fixed.
@@ -276,12 +275,11 @@ impl Group {
             Phase::Open
         } else if self.counts.ended() == launched {
             Phase::Ended
-        } else if self.policy.ok.is_some_and(|n| self.counts.completed >= n) {
-            Phase::Decided(Threshold::Ok)
-        } else if self.policy.not_ok.is_some_and(|n| not_ok >= n) {
-            Phase::Decided(Threshold::NotOk)
-        } else if deadline_passed {
-            Phase::Decided(Threshold::Deadline)
+        } else if self.policy.ok.is_some_and(|n| self.counts.completed >= n)
+            || self.policy.not_ok.is_some_and(|n| not_ok >= n)
+            || deadline_passed
+        {
+            Phase::Decided
         } else {
             Phase::Running
         }
@@ -331,8 +329,8 @@ pub(crate) struct Memory {
 pub(crate) struct Barrier {
     pub(crate) sealed_at: Mono,
     pub(crate) deadline_passed: bool,
-    /// The rule that stopped the rest.
-    pub(crate) stopped_by: Option<Threshold>,
+    /// The rest was told to stop.
+    pub(crate) is_stopped: bool,
 }
 
 /// Settings of an epoch.

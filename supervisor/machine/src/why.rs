@@ -62,7 +62,7 @@ pub(crate) fn group_reasons(state: &State, key: GroupKey) -> Vec<Reason> {
     let (Some(group), Some(phase)) = (state.group(key), state.phase(key)) else { return Vec::new() };
     match phase {
         Phase::Open => vec![Reason::Unsealed],
-        Phase::Running | Phase::Decided(_) | Phase::Ended => {
+        Phase::Running | Phase::Decided | Phase::Ended => {
             let open = group
                 .members
                 .iter()

@@ -263,7 +263,7 @@ impl Ledger {
         ensure(in_order, "R-2", || format!("{:?} of {ended:?}", payload.entries))?;
         let by_group = ended.iter().any(|end| end.cause == Some(Cause::Group));
         let has_policy = policy.ok.is_some() || policy.not_ok.is_some() || policy.at_ms.is_some();
-        let told = body.stopped_by.is_some() || !by_group;
+        let told = body.stopped_by.is_some() == by_group;
         ensure(told && (has_policy || !by_group), "R-1", || format!("{ended:?} by {:?}", body.stopped_by))?;
 
         if let Some(group) = self.groups.get_mut(&body.group) {

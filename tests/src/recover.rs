@@ -1,0 +1,92 @@
+//! Recovery from a part of a log: what it gives, that a second one adds nothing, and that it may be cut short.
+
+use std::collections::BTreeMap;
+
+use fanin_machine::{Facts, State};
+use fanin_protocol::record::{JobEnded, TakenBy};
+use fanin_protocol::{CombinedResult, Entry, GroupId, JobId, Record};
+
+use crate::broken::{Broken, Kept, ensure};
+use crate::ledger::Ledger;
+use crate::op::Op;
+use crate::parent::Parent;
+use crate::world::{Options, World};
+
+/// Cuts of one recovery at the most; beyond, they are spread over it.
+const CUTS_MAX: usize = 12;
+
+/// The world of a log, before its opening. No slot is free, so that a recovery is all that happens.
+///
+/// # Errors
+///
+/// [`Broken`] where the log does not fold.
+pub fn world_of(log: &[Entry]) -> Result<World, Broken> {
+    let facts = Facts::fold(log).map_err(|error| Broken { rule: "G1", what: error.to_string() })?;
+    let mut world = World::new(Options {
+        slots: Some(0),
+        grace_ms: 100,
+        fold_each: true,
+        keep_log: true,
+        ..Options::default()
+    });
+    log.iter().try_for_each(|entry| world.ledger.take_in(entry))?;
+    world.parent = Parent::of(&world.ledger);
+    world.state = State::recovered(facts);
+    world.now.wall_ms = world.ledger.ts_ms;
+    world.log = log.to_vec();
+    Ok(world)
+}
+
+/// RE-8: recovers a log, recovers it again, and recovers it after a cut at records of the first recovery.
+///
+/// # Errors
+///
+/// [`Broken`] where a recovery leaves something open, the second changes anything, or a cut changes the end.
+pub fn recover(log: &[Entry]) -> Kept {
+    let mut whole = world_of(log)?;
+    let first = whole.perform(&Op::Open)?;
+    let end = End::of(&whole.ledger);
+
+    let mut again = whole.clone();
+    again.perform(&Op::Crash)?;
+    let second = again.perform(&Op::Open)?;
+    let only_opened = matches!(second.records.as_slice(), [Entry { record: Record::StoreOpened(_), .. }]);
+    ensure(only_opened, "RE-8", || format!("a second recovery writes {:?}", second.records))?;
+    again.fold_holds()?;
+
+    let count = first.records.len();
+    let step = count.div_ceil(CUTS_MAX).max(1);
+    for cut in (1..=count).step_by(step) {
+        let mut world = world_of(&[log, &first.records[..cut]].concat())?;
+        world.perform(&Op::Open)?;
+        let other = End::of(&world.ledger);
+        ensure(other == end, "RE-8", || format!("cut after {cut} of {count}: {other:?}\nand not {end:?}"))?;
+    }
+    Ok(())
+}
+
+/// What a log has come to, without what differs from one recovery to the next: times, places and chance.
+#[derive(Debug, PartialEq, Eq)]
+struct End {
+    jobs: BTreeMap<JobId, Option<JobEnded>>,
+    groups: BTreeMap<GroupId, (Option<CombinedResult>, bool, Option<TakenBy>)>,
+}
+
+impl End {
+    fn of(ledger: &Ledger) -> Self {
+        let groups = ledger.groups.iter().map(|(id, group)| {
+            let fired = group.fired.as_deref().cloned().map(plain);
+            (id.clone(), (fired, group.voided, group.taken))
+        });
+        Self {
+            jobs: ledger.jobs.iter().map(|(id, job)| (id.clone(), job.ended.clone())).collect(),
+            groups: groups.collect(),
+        }
+    }
+}
+
+fn plain(mut result: CombinedResult) -> CombinedResult {
+    result.nonce = 0;
+    result.duration_ms = 0;
+    result
+}
