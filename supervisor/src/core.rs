@@ -112,7 +112,7 @@ impl Core {
     /// There is no journal, so the commit point is the step itself; what it released is carried out by whoever is
     /// at the pump, and another caller's step may be answered before its own effects have run.
     pub(crate) fn submit(self: &Arc<Self>, command: Command) -> Result<Reply, CallError> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Err(CallError::Closed);
         }
         let now = self.clocks.now();
@@ -149,6 +149,10 @@ impl Core {
         }
     }
 
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
     /// Looks at the state.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
         self.pump.look(|gated| look(&gated.state))
@@ -174,15 +178,19 @@ impl Core {
     fn spawn(self: &Arc<Self>, run: RunRef, job: JobId, spec: Arc<Spec>, tag: u64) {
         let kind = spec.kind();
         let Some(body) = self.hosted.lock().take_body(tag).or_else(|| self.body(spec)) else {
-            debug_assert!(false, "job {job} was launched without a body or a runner");
+            debug_assert!(self.is_closed(), "job {job} was launched without a body or a runner");
             return self.ended(run, &job, None);
         };
         let cell = Arc::new(RunCell::default());
         let context = RunContext { core: Arc::clone(self), cell: Arc::clone(&cell), run, job: job.clone() };
         let core = Arc::clone(self);
         let guard = Guard::new(move |ending| core.ended(run, &job, ending));
-        let abort = self.scope.spawn(Run::new(body, context, guard));
-        self.hosted.lock().running(tag, cell, abort, kind);
+        let task = self.scope.spawn(Run::new(body, context, guard));
+        self.hosted.lock().running(tag, cell, task.clone(), kind);
+        // `abandon` marks the end before it aborts what is hosted, so one of the two sees this task.
+        if self.is_closed() {
+            task.abort();
+        }
     }
 
     fn body(&self, spec: Arc<Spec>) -> Option<Body> {
@@ -290,8 +298,10 @@ impl Core {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let tasks: Vec<AbortHandle> = self.hosted.lock().tasks();
-        tasks.iter().for_each(AbortHandle::abort);
+        // Taken out first: the bodies of jobs that never started are anybody's code, dropped without the lock.
+        let hosted = std::mem::take(&mut *self.hosted.lock());
+        hosted.tasks().for_each(AbortHandle::abort);
+        drop(hosted);
         self.waiting.lock().clear();
         self.log.close();
     }

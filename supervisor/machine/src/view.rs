@@ -1,6 +1,6 @@
 //! Looking at the state: jobs as they stand, pages of them, and what the checkers ask.
 
-use fanin_protocol::{GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, NodeId, SessionId, Status};
+use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, NodeId, SessionId, Status};
 
 use crate::state::{Job, JobKey, State};
 use crate::why;
@@ -64,13 +64,15 @@ impl State {
             .filter_map(|(key, _)| self.info(JobKey(key)))
     }
 
-    /// Groups that have neither fired nor been voided, oldest first.
-    pub fn open_groups(&self) -> impl Iterator<Item = GroupId> {
-        self.facts
-            .groups
-            .iter()
-            .filter(|group| group.fired.is_none() && group.voided.is_none())
-            .map(|group| group.id.clone())
+    /// Groups that have neither fired nor been voided, oldest first, and what each is about.
+    pub fn open_groups(&self) -> impl Iterator<Item = About> {
+        self.facts.groups.iter().filter(|group| group.fired.is_none() && group.voided.is_none()).map(
+            |group| About {
+                session: self.session(group.session).map(|session| session.id.clone()),
+                group: Some(group.id.clone()),
+                ..About::default()
+            },
+        )
     }
 
     /// Open runs of jobs: the slots in use.
