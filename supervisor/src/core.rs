@@ -169,15 +169,19 @@ impl Core {
             Released::Effect(Effect::Alarm(at)) => {
                 self.alarm.send_replace(at);
             }
-            // The run is over or lost; its task ends by itself or was aborted.
-            Released::Effect(Effect::Forget { tag }) => drop(self.hosted.lock().forget(tag)),
+            Released::Effect(Effect::Forget { tag }) => {
+                // A body that never started goes here, without the lock: its destructor may call us.
+                let forgotten = self.hosted.lock().forget(tag);
+                drop(forgotten);
+            }
         }
     }
 
     /// Starts a run. The guard is made here, before the task exists.
     fn spawn(self: &Arc<Self>, run: RunRef, job: JobId, spec: Arc<Spec>, tag: u64) {
         let kind = spec.kind();
-        let Some(body) = self.hosted.lock().take_body(tag).or_else(|| self.body(spec)) else {
+        let own = self.hosted.lock().take_body(tag);
+        let Some(body) = own.or_else(|| self.body(spec)) else {
             debug_assert!(self.is_closed(), "job {job} was launched without a body or a runner");
             return self.ended(run, &job, None);
         };
