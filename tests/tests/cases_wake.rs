@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use fanin_tests::cases::*;
 use fanin_supervisor::protocol::{Outcome, Reason};
 use fanin_supervisor::{Session, Supervisor};
+use fanin_tests::cases::*;
 
 // B01, M13, W-4
 #[tokio::test(start_paused = true)]
