@@ -316,10 +316,20 @@ pub fn output(entry: &ResultEntry) -> &str {
 /// Where none comes within [`STUCK`].
 #[track_caller]
 pub fn woken(session: &Session) -> impl Future<Output = Arc<CombinedResult>> + use<> {
+    woken_within(STUCK, session)
+}
+
+/// As [`woken`], with another limit.
+///
+/// # Panics
+///
+/// Where none comes within `limit`.
+#[track_caller]
+pub fn woken_within(limit: Duration, session: &Session) -> impl Future<Output = Arc<CombinedResult>> + use<> {
     let at = Location::caller();
     let session = session.clone();
     async move {
-        let wake = tokio::time::timeout(STUCK, session.next_wake()).await;
+        let wake = tokio::time::timeout(limit, session.next_wake()).await;
         wake.unwrap_or_else(|_| panic!("no wake at {at}")).unwrap().ack().await.unwrap()
     }
 }
