@@ -158,8 +158,12 @@ impl Core {
             Released::Effect(Effect::Alarm(at)) => {
                 self.alarm.send_replace(at);
             }
-            // The run is over or lost; its task ends by itself or was aborted.
-            Released::Effect(Effect::Forget { tag }) => drop(self.hosted.lock().forget(tag)),
+            Released::Effect(Effect::Forget { tag }) => {
+                // The run is over or lost; its task ends by itself or was aborted. A body that never started is
+                // dropped in a statement of its own, without the lock: its destructor is anybody's code.
+                let forgotten = self.hosted.lock().forget(tag);
+                drop(forgotten);
+            }
         }
     }
 
