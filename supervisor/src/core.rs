@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fanin_machine::guard::Guard;
 use fanin_machine::log::Log;
@@ -61,6 +61,8 @@ enum Released {
     Records(Vec<Entry>),
     /// To the outside.
     Effect(Effect),
+    /// The end: nothing comes after it.
+    End,
 }
 
 /// What the gate guards.
@@ -69,6 +71,8 @@ struct Gated {
     out: Out,
     /// Set while a step is under way. Found set, a step has panicked.
     in_step: bool,
+    /// Set once nothing may be decided or written any more.
+    closed: bool,
 }
 
 /// The supervisor behind all handles to it.
@@ -83,13 +87,11 @@ pub(crate) struct Core {
     next_waiter: AtomicU64,
     outputs: Mutex<HashMap<JobId, JobOutput>>,
     alarm: watch::Sender<Option<Mono>>,
-    /// Set once nothing may be written any more.
-    closed: AtomicBool,
 }
 
 impl Core {
     pub(crate) fn new(log: Log, clocks: Clocks, scope: Scope, runners: Vec<Arc<dyn Runner>>) -> Self {
-        let gated = Gated { state: State::default(), out: Out::default(), in_step: false };
+        let gated = Gated { state: State::default(), out: Out::default(), in_step: false, closed: false };
         Self {
             pump: Pump::new(gated),
             log: Arc::new(log),
@@ -101,7 +103,6 @@ impl Core {
             next_waiter: AtomicU64::new(1),
             outputs: Mutex::default(),
             alarm: watch::Sender::new(None),
-            closed: AtomicBool::new(false),
         }
     }
 
@@ -110,12 +111,12 @@ impl Core {
     /// There is no journal, so the commit point is the step itself; what it released is carried out by whoever is
     /// at the pump, and another caller's step may be answered before its own effects have run.
     pub(crate) fn submit(self: &Arc<Self>, command: Command) -> Result<Reply, CallError> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(CallError::Closed);
-        }
         let now = self.clocks.now();
         let reply = self.pump.enter(
             |gated, queue| {
+                if gated.closed {
+                    return Err(CallError::Closed);
+                }
                 if gated.in_step {
                     return Err(CallError::Poisoned);
                 }
@@ -164,6 +165,7 @@ impl Core {
                 let forgotten = self.hosted.lock().forget(tag);
                 drop(forgotten);
             }
+            Released::End => self.end(),
         }
     }
 
@@ -282,14 +284,25 @@ impl Core {
         }
     }
 
-    /// Nothing is written or decided from now on; all tasks are dropped (SC-6).
-    pub(crate) fn abandon(&self) {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return;
-        }
+    /// Nothing is decided from now on, and all tasks are dropped (SC-6).
+    ///
+    /// The end goes through the pump like all that was released before it: a record is never written after the log
+    /// is closed, an answer that was decided still comes, and a run that was started is aborted with the others.
+    pub(crate) fn abandon(self: &Arc<Self>) {
+        let end = |gated: &mut Gated, queue: &mut Vec<Released>| {
+            if !std::mem::replace(&mut gated.closed, true) {
+                queue.push(Released::End);
+            }
+        };
+        self.pump.enter(end, |released| self.release(released));
+    }
+
+    fn end(&self) {
         let tasks: Vec<AbortHandle> = self.hosted.lock().tasks();
         tasks.iter().for_each(AbortHandle::abort);
-        self.waiting.lock().clear();
+        // Dropped in a statement of its own, without the lock: it wakes who waits.
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        drop(waiting);
         self.log.close();
     }
 }
