@@ -139,6 +139,8 @@ impl Core {
             |released| self.release(released),
         );
         match reply? {
+            // It was opened before anybody had a handle: the machine has written its last record, and this is late.
+            Some(Reply::Refused(Refusal::NotOpen)) => Err(CallError::Closed),
             Some(Reply::Refused(refusal)) => Err(refusal.into()),
             Some(reply) => Ok(reply),
             None => Ok(Reply::Done),
