@@ -75,6 +75,11 @@ impl Stage {
         if let Self::Start(..) = self
             && let Self::Start(body, context) = std::mem::replace(self, Self::Over)
         {
+            if context.is_cancelled() {
+                // The stop came between the start and this first poll: not a line of the body runs (B35).
+                drop(body);
+                return Poll::Ready(Ending::failed(Cause::Failed, None, "stopped before it began"));
+            }
             *self = Self::Running(body(context));
         }
         match self {

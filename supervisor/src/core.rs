@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fanin_machine::guard::Guard;
 use fanin_machine::log::Log;
@@ -63,6 +63,8 @@ enum Released {
     Effect(Effect),
     /// The rest of a step that went in slices.
     Rest,
+    /// The end: nothing comes after it.
+    End,
 }
 
 /// What the gate guards.
@@ -71,6 +73,8 @@ struct Gated {
     out: Out,
     /// Set while a step is under way. Found set, a step has panicked.
     in_step: bool,
+    /// Set once nothing may be decided or written any more.
+    closed: bool,
 }
 
 /// The supervisor behind all handles to it.
@@ -85,13 +89,11 @@ pub(crate) struct Core {
     next_waiter: AtomicU64,
     outputs: Mutex<HashMap<JobId, JobOutput>>,
     alarm: watch::Sender<Option<Mono>>,
-    /// Set once nothing may be written any more.
-    closed: AtomicBool,
 }
 
 impl Core {
     pub(crate) fn new(log: Log, clocks: Clocks, scope: Scope, runners: Vec<Arc<dyn Runner>>) -> Self {
-        let gated = Gated { state: State::default(), out: Out::default(), in_step: false };
+        let gated = Gated { state: State::default(), out: Out::default(), in_step: false, closed: false };
         Self {
             pump: Pump::new(gated),
             log: Arc::new(log),
@@ -103,7 +105,6 @@ impl Core {
             next_waiter: AtomicU64::new(1),
             outputs: Mutex::default(),
             alarm: watch::Sender::new(None),
-            closed: AtomicBool::new(false),
         }
     }
 
@@ -112,12 +113,12 @@ impl Core {
     /// There is no journal, so the commit point is the step itself; what it released is carried out by whoever is
     /// at the pump, and another caller's step may be answered before its own effects have run.
     pub(crate) fn submit(self: &Arc<Self>, command: Command) -> Result<Reply, CallError> {
-        if self.is_closed() {
-            return Err(CallError::Closed);
-        }
         let now = self.clocks.now();
         let reply = self.pump.enter(
             |gated, queue| {
+                if gated.closed {
+                    return Err(CallError::Closed);
+                }
                 if gated.in_step {
                     return Err(CallError::Poisoned);
                 }
@@ -143,14 +144,12 @@ impl Core {
             |released| self.release(released),
         );
         match reply? {
+            // It was opened before anybody had a handle: the machine has written its last record, and this is late.
+            Some(Reply::Refused(Refusal::NotOpen)) => Err(CallError::Closed),
             Some(Reply::Refused(refusal)) => Err(refusal.into()),
             Some(reply) => Ok(reply),
             None => Ok(Reply::Done),
         }
-    }
-
-    fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
     }
 
     /// Looks at the state.
@@ -170,10 +169,12 @@ impl Core {
                 self.alarm.send_replace(at);
             }
             Released::Effect(Effect::Forget { tag }) => {
-                // A body that never started goes here, without the lock: its destructor may call us.
+                // The run is over or lost; its task ends by itself or was aborted. A body that never started is
+                // dropped in a statement of its own, without the lock: its destructor is anybody's code.
                 let forgotten = self.hosted.lock().forget(tag);
                 drop(forgotten);
             }
+            Released::End => self.end(),
         }
     }
 
@@ -182,7 +183,7 @@ impl Core {
         let kind = spec.kind();
         let own = self.hosted.lock().take_body(tag);
         let Some(body) = own.or_else(|| self.body(spec)) else {
-            debug_assert!(self.is_closed(), "job {job} was launched without a body or a runner");
+            debug_assert!(false, "job {job} was launched without a body or a runner");
             return self.ended(run, &job, None);
         };
         let cell = Arc::new(RunCell::default());
@@ -190,11 +191,7 @@ impl Core {
         let core = Arc::clone(self);
         let guard = Guard::new(move |ending| core.ended(run, &job, ending));
         let task = self.scope.spawn(Run::new(body, context, guard));
-        self.hosted.lock().running(tag, cell, task.clone(), kind);
-        // `abandon` marks the end before it aborts what is hosted, so one of the two sees this task.
-        if self.is_closed() {
-            task.abort();
-        }
+        self.hosted.lock().running(tag, cell, task, kind);
     }
 
     fn body(&self, spec: Arc<Spec>) -> Option<Body> {
@@ -297,16 +294,27 @@ impl Core {
         }
     }
 
-    /// Nothing is written or decided from now on; all tasks are dropped (SC-6).
-    pub(crate) fn abandon(&self) {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        // Taken out first: the bodies of jobs that never started are anybody's code, dropped without the lock.
+    /// Nothing is decided from now on, and all tasks are dropped (SC-6).
+    ///
+    /// The end goes through the pump like all that was released before it: a record is never written after the log
+    /// is closed, an answer that was decided still comes, and a run that was started is aborted with the others.
+    pub(crate) fn abandon(self: &Arc<Self>) {
+        let end = |gated: &mut Gated, queue: &mut Vec<Released>| {
+            if !std::mem::replace(&mut gated.closed, true) {
+                queue.push(Released::End);
+            }
+        };
+        self.pump.enter(end, |released| self.release(released));
+    }
+
+    fn end(&self) {
+        // Both are taken out in statements of their own and dropped without the lock: the body of a job that never
+        // started is anybody's code, and an answer that will not come wakes who waits.
         let hosted = std::mem::take(&mut *self.hosted.lock());
         hosted.tasks().for_each(AbortHandle::abort);
         drop(hosted);
-        self.waiting.lock().clear();
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        drop(waiting);
         self.log.close();
     }
 }

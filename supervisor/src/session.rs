@@ -373,7 +373,7 @@ impl Group {
         let mut waiter = Waiter::begin(&self.session.owner, Wanted::Group(self.id.clone()))?;
         match waiter.answer_within(limit.into()).await? {
             Answer::Group { result, .. } => {
-                waiter.acknowledge()?;
+                waiter.take()?;
                 Ok(result)
             }
             Answer::Voided => Err(WaitError::Voided),

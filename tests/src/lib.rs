@@ -1,1 +1,3 @@
 //! fanin-tests
+
+pub mod cases;
