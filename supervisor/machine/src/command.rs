@@ -58,12 +58,12 @@ pub struct Open {
 pub enum Close {
     /// Refuse launches and start nothing more; what runs goes on.
     Drain,
-    /// And stop all that lives.
+    /// And stop all that lives, open turns too.
     Stop {
         /// Grace for each job; `None` for its own.
         grace_ms: Option<u64>,
     },
-    /// And write the last record. Refused while a run is open.
+    /// And write the last record. Refused while a run or a turn is open.
     Finish,
 }
 

@@ -7,8 +7,8 @@ use fanin_protocol::{Cause, Fence, JobKind, Seq};
 use crate::command::{Open, Refusal, Reply};
 use crate::job::Ending;
 use crate::out::Out;
-use crate::state::{Closing, GroupKey, JobKey, Node, SessionKey, Settings, State};
-use crate::{dispatch, group, job, run, session, stop};
+use crate::state::{Closing, GroupKey, JobKey, Node, Phase, SessionKey, Settings, State};
+use crate::{dispatch, group, job, launch, run, session, stop};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
 pub(crate) fn is_open(state: &State) -> bool {
@@ -30,7 +30,7 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
         close_run(state, node, out);
     }
     for key in keys(state.facts.sessions.len()).map(SessionKey) {
-        state.memory.dirty.inboxes.push(key);
+        state.memory.dirty.inboxes.push_back(key);
     }
     for key in keys(state.facts.groups.len()).map(GroupKey) {
         rearm(state, key);
@@ -65,17 +65,27 @@ fn close_run(state: &mut State, node: Node, out: &mut Out) {
         },
     );
     match node {
-        Node::Job(key) => state.memory.dirty.jobs.push(key),
+        Node::Job(key) => state.memory.dirty.jobs.push_back(key),
         Node::Session(key) => session::turn_ended(state, key, fence, out),
     }
 }
 
+/// Watches an unfired group again. That its rest was stopped, and by which rule, is in the facts.
 fn rearm(state: &mut State, key: GroupKey) {
     let Some(group) = state.group(key) else { return };
-    if group.sealed && group.fired.is_none() && group.voided.is_none() {
-        group::arm(state, key);
-        state.memory.dirty.groups.push(key);
+    if !group.sealed || group.fired.is_some() || group.voided.is_some() {
+        return;
     }
+    let is_stopped = |job: &JobKey| {
+        let stop = state.job(*job).and_then(|job| job.stop);
+        stop.is_some_and(|stop| stop.cause == Cause::Group)
+    };
+    let stopped_by = match group.phase(true) {
+        Phase::Decided(threshold) if group.members.iter().any(is_stopped) => Some(threshold),
+        _ => None,
+    };
+    group::arm(state, key, stopped_by);
+    state.memory.dirty.groups.push_back(key);
 }
 
 /// A queued job waits on; a closure cannot, its body is gone (RE-7).
@@ -87,6 +97,7 @@ fn requeue(state: &mut State, key: JobKey, out: &mut Out) {
     if job.kind == JobKind::Closure {
         job::end(state, key, Ending::error(Cause::Interrupted, None).interrupted(), out);
     } else {
+        launch::arm_queue_limit(state, key);
         dispatch::enqueue(state, key);
     }
 }
@@ -97,9 +108,12 @@ pub(crate) fn drain(state: &mut State) -> Result<Reply, Refusal> {
     Ok(Reply::Done)
 }
 
-/// Stops all that lives, queued jobs at once.
+/// Stops all that lives: queued jobs and turns at once. An orderly end writes what a recovery would (S-3).
 pub(crate) fn stop(state: &mut State, grace_ms: Option<u64>, out: &mut Out) -> Result<Reply, Refusal> {
     state.memory.closing = Closing::Stopping;
+    for key in keys(state.facts.sessions.len()).map(SessionKey) {
+        session::end_turn(state, key, RunOutcome::Interrupted, out);
+    }
     for key in keys(state.facts.jobs.len()).map(JobKey) {
         let intent =
             stop::Intent { target: StopTarget::Cancelled, cause: Cause::Shutdown, code: None, grace_ms };
@@ -110,8 +124,9 @@ pub(crate) fn stop(state: &mut State, grace_ms: Option<u64>, out: &mut Out) -> R
 
 /// Writes the last record. Waiters that are still there are told that nothing will come.
 pub(crate) fn finish(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
-    if state.facts.running > 0 {
-        return Err(Refusal::RunsOpen(state.facts.running));
+    let open = state.facts.runs.len();
+    if open > 0 {
+        return Err(Refusal::RunsOpen(u32::try_from(open).unwrap_or(u32::MAX)));
     }
     crate::inbox::close_all(state, out);
     out.record(state, StoreClosed { queued: u64::from(state.facts.queued) });

@@ -4,20 +4,21 @@ use fanin_protocol::Record;
 use fanin_protocol::record::{Note, NoteCode};
 
 use crate::command::{Command, RunNode, RunRef};
+use crate::epoch;
 use crate::out::Out;
 use crate::state::State;
 
 /// Stale runs that are remembered, so that each is noted once. Beyond, the oldest may be noted again.
 const NOTED_MAX: usize = 4_096;
 
-/// The command, unless it is a report of a run that is not open: that is noted once and dropped.
+/// The command, unless it is a report of a run that is not open: that is dropped, and noted once in an open epoch.
 pub(crate) fn admit(state: &mut State, command: Command, out: &mut Out) -> Option<Command> {
     let Command::Report(report) = &command else { return Some(command) };
     if is_open(state, report.run) {
         return Some(command);
     }
     let run = report.run.fence;
-    if state.facts.closed || !state.memory.noted.insert(run) {
+    if !epoch::is_open(state) || !state.memory.noted.insert(run) {
         return None;
     }
     if state.memory.noted.len() > NOTED_MAX {

@@ -13,10 +13,10 @@ use crate::state::{Barrier, GroupKey, Phase, State};
 use crate::timers::{Owner, Purpose};
 use crate::{stop, waiter};
 
-/// Remembers when a group was sealed and arms its deadline.
-pub(crate) fn arm(state: &mut State, key: GroupKey) {
+/// Remembers when a group was sealed and arms its deadline; `stopped_by` is the rule that stopped its rest before.
+pub(crate) fn arm(state: &mut State, key: GroupKey, stopped_by: Option<Threshold>) {
     let sealed_at = state.memory.clock.mono();
-    state.memory.barriers.insert(key, Barrier { sealed_at, deadline_passed: false, stopped_by: None });
+    state.memory.barriers.insert(key, Barrier { sealed_at, deadline_passed: false, stopped_by });
     if let Some(at_ms) = state.group(key).and_then(|group| group.policy.at_ms) {
         state.memory.timers.arm(sealed_at.after(at_ms), Owner::Group(key), Purpose::Deadline);
     }
@@ -76,7 +76,7 @@ fn fire(state: &mut State, key: GroupKey, out: &mut Out) {
     }
     waiter::group_over(state, key, out);
     if let Some(group) = state.group(key) {
-        state.memory.dirty.inboxes.push(group.session);
+        state.memory.dirty.inboxes.push_back(group.session);
     }
 }
 

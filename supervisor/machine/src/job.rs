@@ -90,7 +90,7 @@ pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out)
         JobEnded { job: id, status, cause, code, after, interrupted, unreaped, completed_anyway },
     );
     state.memory.timers.clear(Owner::Job(key));
-    state.memory.dirty.groups.push(group);
+    state.memory.dirty.groups.push_back(group);
     out.effect(Effect::Forget { tag: state.tag(key) });
     waiter::job_ended(state, key, out);
 }

@@ -147,7 +147,6 @@ fn queue(
     out: &mut Out,
 ) -> JobKey {
     let key = JobKey(u32::try_from(state.facts.jobs.len()).unwrap_or(u32::MAX));
-    let limit = member.limits.queue_ms;
     out.record(
         state,
         JobQueued {
@@ -162,13 +161,19 @@ fn queue(
         },
     );
     state.memory.tags.push(member.tag);
-    if let (Some(limit), Some(job)) = (limit, state.job(key)) {
-        let purpose = Purpose::Queue(job.lifetime);
+    arm_queue_limit(state, key);
+    dispatch::enqueue(state, key);
+    key
+}
+
+/// Arms the limit of a queued job, from now on: an epoch knows nothing of the clock of the one before (C-8).
+pub(crate) fn arm_queue_limit(state: &mut State, key: JobKey) {
+    let Some(job) = state.job(key) else { return };
+    let purpose = Purpose::Queue(job.lifetime);
+    if let Some(limit) = job.limits.queue_ms {
         let at = state.memory.clock.mono().after(limit);
         state.memory.timers.arm(at, Owner::Job(key), purpose);
     }
-    dispatch::enqueue(state, key);
-    key
 }
 
 /// Where the group of an id is kept.

@@ -116,5 +116,5 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     out.record_of(state, key, record);
     state.memory.forced.remove(&fence);
     state.memory.timers.clear(Owner::Job(key));
-    state.memory.dirty.jobs.push(key);
+    state.memory.dirty.jobs.push_back(key);
 }

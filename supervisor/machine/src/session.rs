@@ -35,10 +35,14 @@ pub(crate) fn open(state: &mut State, id: SessionId, out: &mut Out) -> Result<Re
     }
 }
 
-/// Begins a turn: until it ends the parent is busy and its wake is held (W-4).
+/// Begins a turn: until it ends the parent is busy and its wake is held (W-4). While it drains the supervisor still
+/// takes turns, since a last wake may need one.
 pub(crate) fn turn(state: &mut State, id: &SessionId, out: &mut Out) -> Result<Reply, Refusal> {
     let key = find(state, id)?;
     let Some(session) = state.session(key) else { return Err(Refusal::UnknownSession(id.clone())) };
+    if state.memory.closing == Closing::Stopping {
+        return Err(Refusal::Draining);
+    }
     if session.turn.is_some() {
         return Err(Refusal::TurnOpen(id.clone()));
     }
@@ -61,7 +65,7 @@ pub(crate) fn turn_ended(state: &mut State, key: SessionKey, fence: Fence, out: 
     if let Some(open) = state.session(key).and_then(|session| session.turn_group) {
         seal(state, open, Policy::ALL, Some(fence), out);
     }
-    state.memory.dirty.inboxes.push(key);
+    state.memory.dirty.inboxes.push_back(key);
 }
 
 /// Seals a group with the members it has.
@@ -72,8 +76,8 @@ pub(crate) fn seal(state: &mut State, key: GroupKey, policy: Policy, turn: Optio
     let Some(parent) = state.session(group.session) else { return };
     let (group, parent) = (group.id.clone(), NodeId::Session(parent.id.clone()));
     out.record(state, GroupSealed { group, parent, members, policy, turn });
-    group::arm(state, key);
-    state.memory.dirty.groups.push(key);
+    group::arm(state, key, None);
+    state.memory.dirty.groups.push_back(key);
 }
 
 /// Closes a session (BAR-9): unfired groups are voided and their members stopped, owed messages are void.

@@ -356,12 +356,13 @@ pub(crate) enum Closing {
 }
 
 /// Things whose facts changed, to be settled before the step ends. Jobs come before groups and groups before
-/// inboxes, so that waiters are answered before a message goes to an inbox (BAR-10).
+/// inboxes, so that waiters are answered before a message goes to an inbox (BAR-10). First come, first settled: a
+/// recovery that ends many owes their messages in the order of their launches (S-2).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dirty {
-    pub(crate) jobs: Vec<JobKey>,
-    pub(crate) groups: Vec<GroupKey>,
-    pub(crate) inboxes: Vec<SessionKey>,
+    pub(crate) jobs: VecDeque<JobKey>,
+    pub(crate) groups: VecDeque<GroupKey>,
+    pub(crate) inboxes: VecDeque<SessionKey>,
 }
 
 impl State {

@@ -16,15 +16,18 @@ use crate::{dispatch, epoch, fence, group, inbox, intake, job};
 /// Pure: it reads no clock, draws no chance, does no I/O and takes no lock. All that follows from the command
 /// follows in this step, whoever caused it; only time and the outside need another.
 pub fn step(state: &mut State, command: Command, now: Now, out: &mut Out) {
-    if let Some(jump) = state.memory.clock.advance(now, state.facts.ts_ms)
+    let jump = state.memory.clock.advance(now, state.facts.ts_ms);
+    match fence::admit(state, command, out) {
+        Some(command) => intake::decide(state, command, out),
+        None => out.reply = Some(Reply::Done),
+    }
+    // After the command: the first thing of an epoch is its `store.opened`, and the step that writes it is the one
+    // that finds the clock behind the log.
+    if let Some(jump) = jump
         && epoch::is_open(state)
     {
         let note = Note { code: NoteCode::ClockJump, job: None, run: None, value: Some(jump) };
         out.record(state, Record::Note(note));
-    }
-    match fence::admit(state, command, out) {
-        Some(command) => intake::decide(state, command, out),
-        None => out.reply = Some(Reply::Done),
     }
     settle(state, out);
     let next = state.memory.timers.next();
@@ -35,16 +38,16 @@ pub fn step(state: &mut State, command: Command, now: Now, out: &mut Out) {
 fn settle(state: &mut State, out: &mut Out) {
     let mut starts = 0;
     loop {
-        if let Some(key) = state.memory.dirty.jobs.pop() {
+        if let Some(key) = state.memory.dirty.jobs.pop_front() {
             job::settle(state, key, out);
-        } else if let Some(key) = state.memory.dirty.groups.pop() {
+        } else if let Some(key) = state.memory.dirty.groups.pop_front() {
             group::settle(state, key, out);
         } else if starts < STARTS_PER_STEP
             && state.memory.closing == Closing::No
             && dispatch::next(state, out)
         {
             starts += 1;
-        } else if let Some(key) = state.memory.dirty.inboxes.pop() {
+        } else if let Some(key) = state.memory.dirty.inboxes.pop_front() {
             inbox::settle(state, key, out);
         } else {
             break;

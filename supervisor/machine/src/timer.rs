@@ -54,6 +54,6 @@ fn run_limit(state: &mut State, key: JobKey, fence: Fence, out: &mut Out) {
 fn deadline(state: &mut State, key: GroupKey) {
     if let Some(barrier) = state.memory.barriers.get_mut(&key) {
         barrier.deadline_passed = true;
-        state.memory.dirty.groups.push(key);
+        state.memory.dirty.groups.push_back(key);
     }
 }

@@ -83,7 +83,7 @@ impl Timers {
         self.due.first_key_value().map(|((at, ..), _)| *at)
     }
 
-    #[cfg(test)]
+    /// How many run.
     pub(crate) fn len(&self) -> usize {
         self.due.len()
     }

@@ -25,7 +25,38 @@ pub struct JobFilter {
 /// Entries of a page unless the filter says otherwise: a screen or two.
 pub const PAGE: usize = 100;
 
+/// What memory still holds. All is zero once everything is over, taken and left (G12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Held {
+    /// Waiters and their entries in the indexes.
+    pub waiters: usize,
+    /// Messages that a taker holds.
+    pub offers: usize,
+    /// Timers that run.
+    pub timers: usize,
+    /// Groups that are watched until they fire.
+    pub barriers: usize,
+    /// Runs that were told to end by force.
+    pub forced: usize,
+}
+
 impl State {
+    /// What memory still holds.
+    pub fn held(&self) -> Held {
+        let memory = &self.memory;
+        let indexed = memory.job_waiters.len()
+            + memory.group_waiters.len()
+            + memory.takers.len()
+            + memory.idle_waiters.len();
+        Held {
+            waiters: memory.waiters.len() + indexed,
+            offers: memory.offered.len(),
+            timers: memory.timers.len(),
+            barriers: memory.barriers.len(),
+            forced: memory.forced.len(),
+        }
+    }
+
     /// A job as it stands; `None` where the id is not known.
     pub fn job_info(&self, id: &JobId) -> Option<JobInfo> {
         self.info(self.facts.job_index.get(id)?)

@@ -63,7 +63,7 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
     match wants {
         Wants::Jobs { .. } => answer_jobs(state, id, out),
         Wants::Group(key) => group_over(state, key, out),
-        Wants::Wake(session) => state.memory.dirty.inboxes.push(session),
+        Wants::Wake(session) => state.memory.dirty.inboxes.push_back(session),
         Wants::Idle => {}
     }
     Ok(Reply::Done)

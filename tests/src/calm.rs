@@ -1,0 +1,112 @@
+//! The end of every test: faults stop, all that is open is ended, and then nothing may be left (G6, G12, G13).
+
+use fanin_machine::{Held, WaiterId, Wanted};
+use fanin_protocol::{JobId, SessionId};
+
+use crate::broken::{Broken, Kept, ensure};
+use crate::op::{How, Op};
+use crate::world::World;
+
+/// Rounds after which a calm that does not end counts as endless. Each ends one generation of runs.
+const ROUNDS_MAX: usize = 1_000;
+
+/// How what runs comes to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Calm {
+    /// Every body ends by itself.
+    Ends,
+    /// No body ever ends: all is told to stop, and only time passes.
+    Stuck,
+}
+
+/// Drives a world to its end and checks that nothing is left.
+///
+/// # Errors
+///
+/// [`Broken`] where something is lost, left or never ends.
+pub fn calm(world: &mut World, calm: Calm) -> Kept {
+    if !world.opened {
+        world.perform(&Op::Open)?;
+    }
+    if !world.ledger.open {
+        return Ok(());
+    }
+    let taker = WaiterId(1_000_000);
+    if calm == Calm::Stuck {
+        world.perform(&Op::StopAll(None))?;
+    }
+    for round in 0.. {
+        ensure(round < ROUNDS_MAX, "G13", || {
+            format!("no end after {ROUNDS_MAX} rounds: {:?}", world.ledger)
+        })?;
+        let head = world.ledger.head;
+        all_leave(world)?;
+        for session in open_sessions(world) {
+            if world.ledger.sessions[&session].turn.is_some() {
+                world.perform(&Op::TurnEnd(session, How::Ok))?;
+            }
+        }
+        match calm {
+            Calm::Ends => {
+                for job in running(world) {
+                    world.perform(&Op::End(job, How::Ok))?;
+                }
+            }
+            Calm::Stuck if world.host.alarm.is_some() => drop(world.perform(&Op::Alarm)?),
+            Calm::Stuck => {}
+        }
+        for session in open_sessions(world) {
+            world.perform(&Op::Wait(taker, Wanted::Wake(session)))?;
+            let offered = world.parent.waits.get(&taker).is_some_and(|wait| wait.offer.is_some());
+            world.perform(&if offered { Op::Ack(taker) } else { Op::Leave(taker) })?;
+        }
+        if world.ledger.head == head && (calm == Calm::Ends || world.host.alarm.is_none()) {
+            break;
+        }
+    }
+    nothing_is_left(world)?;
+    finish(world)
+}
+
+/// Who holds an answer acknowledges it; who only waits leaves.
+fn all_leave(world: &mut World) -> Kept {
+    let waits: Vec<_> = world.parent.waits.iter().map(|(id, wait)| (*id, wait.offer.is_some())).collect();
+    for (waiter, holds) in waits {
+        world.perform(&if holds { Op::Ack(waiter) } else { Op::Leave(waiter) })?;
+    }
+    Ok(())
+}
+
+fn open_sessions(world: &World) -> Vec<SessionId> {
+    let open = world.ledger.sessions.iter().filter(|(_, session)| !session.closed);
+    open.map(|(id, _)| id.clone()).collect()
+}
+
+fn running(world: &World) -> Vec<JobId> {
+    world.ledger.jobs.iter().filter(|(_, job)| job.run.is_some()).map(|(id, _)| id.clone()).collect()
+}
+
+fn nothing_is_left(world: &World) -> Kept {
+    let World { ledger, parent, state, closing, .. } = world;
+    let live = ledger.jobs.iter().find(|(_, job)| job.ended.is_none());
+    let may_wait = live.is_none_or(|(_, job)| *closing > 0 && job.runs == 0);
+    ensure(may_wait, "G13", || format!("{live:?} never ends"))?;
+    for (id, group) in &ledger.groups {
+        let waits = group.members.iter().any(|member| ledger.jobs[member].ended.is_none());
+        let over = group.voided || group.taken.is_some() || waits;
+        ensure(over, "G13", || format!("{id} is neither taken nor voided: {group:?}"))?;
+        let delivered = group.voided || waits || parent.has_all(group);
+        ensure(delivered, "G6", || format!("nobody got all of {id}"))?;
+    }
+    let held = state.held();
+    let queued = Held { timers: held.timers, barriers: held.barriers, ..Held::default() };
+    let allowed = if ledger.queued > 0 { queued } else { Held::default() };
+    ensure(held == allowed, "G12", || format!("{held:?} is left"))
+}
+
+fn finish(world: &mut World) -> Result<(), Broken> {
+    world.perform(&Op::Finish)?;
+    ensure(!world.ledger.open, "SH-1", || "the store does not close".into())?;
+    let held = Held { barriers: 0, ..world.state.held() };
+    ensure(held == Held::default() && world.host.alarm.is_none(), "G12", || format!("{held:?} is left"))
+}

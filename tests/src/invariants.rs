@@ -1,0 +1,175 @@
+//! The promises that are checked after every step: G1 (fold), G2 (refused is unchanged), G7 (stale is dropped), G8,
+//! G14. Those about records alone are in [`ledger`](crate::ledger), those about delivery in
+//! [`parent`](crate::parent).
+
+use fanin_machine::{Effect, Facts, Out, Reply, why};
+use fanin_protocol::record::NoteCode;
+use fanin_protocol::{Entry, GroupId, Reason, Record};
+
+use crate::broken::{Broken, Kept, ensure};
+use crate::ledger::{GroupSeen, JobSeen};
+use crate::world::World;
+
+/// G1: the facts after a step are the facts before it and the records of the step.
+///
+/// # Errors
+///
+/// [`Broken`] where a record does not fit or the facts differ.
+pub fn fold(mut facts: Facts, records: &[Entry], after: &Facts) -> Kept {
+    for entry in records {
+        apply(&mut facts, entry)?;
+    }
+    ensure(facts == *after, "G1", || format!("the fold of the records is {facts:?}\nand not {after:?}"))
+}
+
+/// G1 over a whole log.
+///
+/// # Errors
+///
+/// As [`fold`].
+pub fn whole_fold(log: &[Entry], after: &Facts) -> Kept {
+    fold(Facts::default(), log, after)
+}
+
+fn apply(facts: &mut Facts, entry: &Entry) -> Kept {
+    let about = facts
+        .apply(entry.seq, entry.ts_ms, &entry.record)
+        .map_err(|error| Broken { rule: "G1", what: error.to_string() })?;
+    ensure(about == entry.about, "B-1", || format!("{} is about {:?}, not {about:?}", entry.seq, entry.about))
+}
+
+/// What was refused or came from a run that is over changes nothing, and outside an epoch nothing is written; there
+/// is always a reply.
+///
+/// # Errors
+///
+/// [`Broken`] where it does.
+pub fn reply(out: &Out, stale: bool, is_open: bool) -> Kept {
+    let reply = out.reply.as_ref();
+    ensure(reply.is_some(), "C-1", || "a step without a reply".into())?;
+    let notes = |code: NoteCode| {
+        out.records
+            .iter()
+            .filter(|entry| matches!(&entry.record, Record::Note(note) if note.code == code))
+            .count()
+    };
+    let others = out.records.len() - notes(NoteCode::ClockJump);
+    if let Some(Reply::Refused(refusal)) = reply {
+        ensure(others == 0, "G2", || format!("refused as {refusal}, and {:?}", out.records))?;
+        let silent = out.effects.iter().all(|effect| matches!(effect, Effect::Alarm(_)));
+        ensure(silent, "G2", || format!("refused as {refusal}, and {:?}", out.effects))?;
+    }
+    ensure(is_open || out.records.is_empty(), "C-8", || format!("outside an epoch: {:?}", out.records))?;
+    if stale {
+        let dropped = others == notes(NoteCode::StaleReport) && others <= 1;
+        ensure(dropped, "G7", || format!("a stale report, and {:?}", out.records))?;
+    }
+    Ok(())
+}
+
+/// What holds between two steps of an open epoch; `unfinished` where a slice of starts is still to come.
+///
+/// # Errors
+///
+/// [`Broken`] names the rule.
+pub fn state(world: &World, unfinished: bool) -> Kept {
+    let World { state, ledger, parent, options, closing, .. } = world;
+    ensure(state.running() == ledger.running, "G8", || format!("{} run", ledger.running))?;
+    ensure(state.queued() == ledger.queued, "G8", || format!("{} are queued", ledger.queued))?;
+    let free = options.slots.is_none_or(|slots| ledger.running < slots);
+    ensure(options.slots.is_none_or(|slots| ledger.running <= slots), "G8", || {
+        format!("{} run in {:?} slots", ledger.running, options.slots)
+    })?;
+    if ledger.open {
+        let starved = free && *closing == 0 && ledger.queued > 0 && !unfinished;
+        ensure(!starved, "G8", || format!("{} jobs wait while a slot is free", ledger.queued))?;
+        parent.nothing_is_late(ledger)?;
+    } else {
+        let left = parent.waits.values().find(|wait| wait.offer.is_none());
+        ensure(left.is_none(), "G12", || format!("{left:?} waits for a closed store"))?;
+    }
+    if options.sparse > 1 && !world.steps.is_multiple_of(options.sparse) {
+        return Ok(());
+    }
+    if ledger.open {
+        fires(world)?;
+    }
+    parent.compare(ledger)?;
+    recovered(world)?;
+    reasons(world)
+}
+
+/// G4: no run of an older epoch is open any more; its parts were closed with it.
+fn recovered(world: &World) -> Kept {
+    let older = |fence: u64| fence < world.ledger.epoch;
+    let left = world.ledger.runs.iter().rev().find(|(fence, run)| older(fence.0) && !run.over);
+    ensure(left.is_none(), "G4", || format!("{left:?} is still open"))
+}
+
+/// BAR-4: sealed and all over is fired or voided, in the same step.
+fn fires(world: &World) -> Kept {
+    let waits = |group: &&GroupSeen| group.policy.is_some() && group.fired.is_none() && !group.voided;
+    let due = world.ledger.groups.values().filter(waits).find(|group| world.ledger.all_over(group));
+    ensure(due.is_none(), "BAR-4", || format!("{due:?} has not fired"))
+}
+
+/// G14: what is not over waits for something, and that exists.
+fn reasons(world: &World) -> Kept {
+    let ledger = &world.ledger;
+    for (id, job) in &ledger.jobs {
+        let reasons = why::job(&world.state, id);
+        ensure(reasons.is_empty() == job.ended.is_some(), "G14", || format!("{id} waits for {reasons:?}"))?;
+        for reason in &reasons {
+            let exists = job_reason(world, job, reason);
+            ensure(exists, "G14", || format!("{id} ({job:?}) waits for {reason:?}"))?;
+        }
+    }
+    for (id, group) in &ledger.groups {
+        let reasons = why::group(&world.state, id);
+        let over = group.voided || group.taken.is_some();
+        ensure(reasons.is_empty() == over, "G14", || format!("{id} waits for {reasons:?}"))?;
+        for reason in &reasons {
+            let exists = group_reason(world, id, group, reason);
+            ensure(exists, "G14", || format!("{id} ({group:?}) waits for {reason:?}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn job_reason(world: &World, job: &JobSeen, reason: &Reason) -> bool {
+    let ledger = &world.ledger;
+    match reason {
+        Reason::Slot { position, held_by } => {
+            let run = held_by.iter().all(|id| ledger.jobs.get(id).is_some_and(|job| job.run.is_some()));
+            job.run.is_none() && run && *position >= 1 && held_by.is_empty() == (ledger.running == 0)
+        }
+        Reason::Draining => job.run.is_none() && (world.closing > 0 || !ledger.open),
+        Reason::Starting | Reason::Working => job.run.is_some() && job.stop.is_none(),
+        Reason::Question { call } => job
+            .run
+            .and_then(|fence| ledger.runs.get(&fence))
+            .is_some_and(|run| run.parts.iter().any(|part| part.call == *call && !part.state.is_terminal())),
+        Reason::Stopping { cause, .. } => job.stop.is_some_and(|(_, wished)| wished == *cause),
+        Reason::Members { .. } | Reason::Unsealed | Reason::Busy | Reason::Offered | Reason::Untaken => false,
+    }
+}
+
+fn group_reason(world: &World, id: &GroupId, group: &GroupSeen, reason: &Reason) -> bool {
+    let World { ledger, parent, .. } = world;
+    match reason {
+        Reason::Unsealed => group.policy.is_none(),
+        Reason::Members { open, first } => {
+            let live = |id| ledger.jobs.get(id).is_some_and(|job| job.ended.is_none());
+            *open > 0 && !first.is_empty() && first.iter().all(live)
+        }
+        Reason::Offered => parent.wake_is_out(id) || parent.held(id, group),
+        Reason::Busy => ledger.sessions.get(&group.session).is_some_and(|session| session.turn.is_some()),
+        Reason::Untaken => group.fired.is_some(),
+        Reason::Slot { .. }
+        | Reason::Draining
+        | Reason::Starting
+        | Reason::Working
+        | Reason::Question { .. }
+        | Reason::Stopping { .. } => false,
+    }
+}

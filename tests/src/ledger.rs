@@ -1,0 +1,150 @@
+//! What an outsider learns from the records alone (G1, G2, G4, G5, G7).
+//!
+//! It shares no code with the machine's fold, so that a mistake there cannot hide here, and it never looks at the
+//! machine's state.
+
+mod rules;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fanin_protocol::record::{JobEnded, RunOutcome, StopTarget, TakenBy};
+use fanin_protocol::{
+    Cause, CombinedResult, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, SessionId, Status,
+    ToolPart,
+};
+
+/// All that was learned.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    /// Place of the last record.
+    pub head: u64,
+    /// Its time.
+    pub ts_ms: u64,
+    /// The last `store.opened`.
+    pub epoch: u64,
+    /// True between `store.opened` and `store.closed`; also after a crash, which nobody records.
+    pub open: bool,
+    /// By id.
+    pub sessions: BTreeMap<SessionId, SessionSeen>,
+    /// By id.
+    pub jobs: BTreeMap<JobId, JobSeen>,
+    /// By id.
+    pub groups: BTreeMap<GroupId, GroupSeen>,
+    /// All runs there ever were.
+    pub runs: BTreeMap<Fence, RunSeen>,
+    /// Whose lifetime it is.
+    pub lifetimes: BTreeMap<Lifetime, JobId>,
+    /// Fired groups, oldest first.
+    pub fired: Vec<GroupId>,
+    /// Open runs of jobs.
+    pub running: u32,
+    /// Jobs that have not started and are not over.
+    pub queued: u32,
+}
+
+/// A session.
+#[derive(Debug, Clone, Default)]
+pub struct SessionSeen {
+    /// It was closed.
+    pub closed: bool,
+    /// The open turn.
+    pub turn: Option<Fence>,
+    /// Turns so far.
+    pub turns: u32,
+}
+
+/// A job.
+#[derive(Debug, Clone)]
+pub struct JobSeen {
+    /// Its parent.
+    pub session: SessionId,
+    /// Its group.
+    pub group: GroupId,
+    /// Its lifetime.
+    pub lifetime: Lifetime,
+    /// What its body is.
+    pub kind: JobKind,
+    /// The open run.
+    pub run: Option<Fence>,
+    /// Runs so far.
+    pub runs: u32,
+    /// How the last run ended.
+    pub last: Option<RunOutcome>,
+    /// The last wish to stop it.
+    pub stop: Option<(StopTarget, Cause)>,
+    /// How it ended.
+    pub ended: Option<JobEnded>,
+    /// Its single result was taken.
+    pub taken: bool,
+}
+
+impl JobSeen {
+    /// The status, from the records.
+    pub fn status(&self) -> Status {
+        match (&self.ended, self.run) {
+            (Some(ended), _) => ended.status,
+            (None, Some(_)) => Status::Running,
+            (None, None) => Status::Queued,
+        }
+    }
+}
+
+/// A group.
+#[derive(Debug, Clone)]
+pub struct GroupSeen {
+    /// Its parent.
+    pub session: SessionId,
+    /// Its members in launch order.
+    pub members: Vec<JobId>,
+    /// Its policy, once sealed.
+    pub policy: Option<Policy>,
+    /// Its result.
+    pub fired: Option<Arc<CombinedResult>>,
+    /// It never fires.
+    pub voided: bool,
+    /// Its message was taken.
+    pub taken: Option<TakenBy>,
+}
+
+/// A run.
+#[derive(Debug, Clone)]
+pub struct RunSeen {
+    /// Whose.
+    pub node: NodeId,
+    /// A runner has it.
+    pub bound: bool,
+    /// It is over.
+    pub over: bool,
+    /// Its parts in the order they came.
+    pub parts: Vec<ToolPart>,
+}
+
+impl Ledger {
+    /// The job of this id, which a test has launched.
+    ///
+    /// # Panics
+    ///
+    /// Where there is none.
+    pub fn job(&self, id: &JobId) -> &JobSeen {
+        self.jobs.get(id).unwrap_or_else(|| panic!("no job {id} in the records"))
+    }
+
+    /// True where the run is open.
+    pub fn is_open(&self, fence: Fence) -> bool {
+        self.runs.get(&fence).is_some_and(|run| !run.over)
+    }
+
+    /// True where every member is over.
+    pub fn all_over(&self, group: &GroupSeen) -> bool {
+        group.members.iter().all(|member| self.jobs.get(member).is_some_and(|job| job.ended.is_some()))
+    }
+
+    /// Groups whose message nobody has taken, oldest first.
+    pub fn owed(&self) -> impl Iterator<Item = (&GroupId, &GroupSeen)> {
+        self.fired
+            .iter()
+            .filter_map(|id| self.groups.get(id).map(|group| (id, group)))
+            .filter(|(_, group)| group.taken.is_none())
+    }
+}

@@ -1,0 +1,318 @@
+//! Which record may not follow which. Each rule is written down once more here, from the semantics and not from
+//! the machine.
+
+use fanin_protocol::record::{
+    GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, MessageTaken, RunEnded,
+    RunOutcome, RunStarted, StopTarget, StoreOpened, TakenBy,
+};
+use fanin_protocol::{
+    Cause, Entry, Fence, JobId, Lifetime, NodeId, Outcome, PartState, Record, SessionId, Status, ToolPart,
+};
+
+use super::{GroupSeen, JobSeen, Ledger, RunSeen, SessionSeen};
+use crate::broken::{Broken, Kept, ensure, some};
+
+impl Ledger {
+    /// Takes in the next record.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`] where it cannot follow the ones before it.
+    pub fn take_in(&mut self, entry: &Entry) -> Kept {
+        let Entry { seq, ts_ms, record, .. } = entry;
+        ensure(seq.0 == self.head + 1, "G1", || format!("record {seq} follows {}", self.head))?;
+        ensure(*ts_ms >= self.ts_ms, "G1", || format!("time falls from {} to {ts_ms}", self.ts_ms))?;
+        let opens = matches!(record, Record::StoreOpened(_));
+        ensure(self.open || opens, "G2", || format!("{} outside an epoch", record.kind()))?;
+        self.head = seq.0;
+        self.ts_ms = *ts_ms;
+        match record {
+            Record::StoreOpened(body) => self.store_opened(body),
+            Record::StoreClosed(_) => self.store_closed(),
+            Record::SessionOpened(body) => self.session_opened(&body.session),
+            Record::SessionClosed(body) => self.session_closed(&body.session),
+            Record::JobQueued(body) => self.job_queued(Lifetime(seq.0), body),
+            Record::JobStopping(body) => self.job_stopping(body),
+            Record::JobEnded(body) => self.job_ended(body),
+            Record::RunStarted(body) => self.run_started(Fence(seq.0), body),
+            Record::RunBound(body) => {
+                self.open_run(body.run)?.bound = true;
+                Ok(())
+            }
+            Record::RunEnded(body) => self.run_ended(body),
+            Record::ToolPart(part) => self.part(part),
+            Record::GroupSealed(body) => self.group_sealed(body),
+            Record::GroupFired(body) => self.group_fired(body),
+            Record::GroupVoided(body) => self.group_voided(body),
+            Record::MessageTaken(body) => self.message_taken(body),
+            Record::Note(_) => Ok(()),
+            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) | Record::LimitsSet(_) => {
+                Err(Broken { rule: "G2", what: format!("{} has no command yet", record.kind()) })
+            }
+        }
+    }
+
+    fn store_opened(&mut self, body: &StoreOpened) -> Kept {
+        ensure(body.clean != self.open, "G2", || format!("clean is {}", body.clean))?;
+        ensure(body.previous.map_or(0, |seq| seq.0) == self.epoch, "G2", || "another epoch before".into())?;
+        self.epoch = self.head;
+        self.open = true;
+        Ok(())
+    }
+
+    fn store_closed(&mut self) -> Kept {
+        let open = self.runs.values().filter(|run| !run.over).count();
+        ensure(open == 0, "G2", || format!("store.closed with {open} open runs"))?;
+        self.open = false;
+        Ok(())
+    }
+
+    fn session_opened(&mut self, id: &SessionId) -> Kept {
+        let before = self.sessions.insert(id.clone(), SessionSeen::default());
+        ensure(before.is_none(), "G2", || format!("session {id} opens twice"))
+    }
+
+    fn session_closed(&mut self, id: &SessionId) -> Kept {
+        let session = self.open_session(id)?;
+        ensure(session.turn.is_none(), "G2", || format!("session {id} closes in a turn"))?;
+        session.closed = true;
+        Ok(())
+    }
+
+    fn job_queued(&mut self, lifetime: Lifetime, body: &JobQueued) -> Kept {
+        let NodeId::Session(session) = body.parent.clone() else {
+            return Err(Broken { rule: "G2", what: "a job below a job".into() });
+        };
+        self.open_session(&session)?;
+        let group = self.groups.entry(body.group.clone()).or_insert_with(|| GroupSeen {
+            session: session.clone(),
+            members: Vec::new(),
+            policy: None,
+            fired: None,
+            voided: false,
+            taken: None,
+        });
+        let fits = group.session == session && group.policy.is_none() && !group.voided;
+        ensure(fits, "BAR-2", || format!("{} joins group {}", body.job, body.group))?;
+        ensure(group.members.len() == body.index as usize, "BAR-1", || format!("index of {}", body.job))?;
+        group.members.push(body.job.clone());
+        let job = JobSeen {
+            session,
+            group: body.group.clone(),
+            lifetime,
+            kind: body.kind,
+            run: None,
+            runs: 0,
+            last: None,
+            stop: None,
+            ended: None,
+            taken: false,
+        };
+        self.queued += 1;
+        self.lifetimes.insert(lifetime, body.job.clone());
+        let before = self.jobs.insert(body.job.clone(), job);
+        ensure(before.is_none(), "J-21", || format!("{} is queued twice", body.job))
+    }
+
+    fn job_stopping(&mut self, body: &JobStopping) -> Kept {
+        let job = self.live_job(&body.job)?;
+        ensure(job.run.is_some(), "J-10", || format!("{} stops and does not run", body.job))?;
+        let raises = match job.stop {
+            None => true,
+            Some((before, _)) => before != StopTarget::Cancelled && body.target == StopTarget::Cancelled,
+        };
+        ensure(raises, "J-17", || format!("{} is told {:?} after {:?}", body.job, body.target, job.stop))?;
+        job.stop = Some((body.target, body.cause));
+        Ok(())
+    }
+
+    fn job_ended(&mut self, body: &JobEnded) -> Kept {
+        let job = self.live_job(&body.job)?;
+        ensure(body.status.is_terminal(), "G2", || format!("{} ends as {}", body.job, body.status))?;
+        ensure(job.run.is_none(), "J-18", || format!("{} ends and its run is open", body.job))?;
+        let fits = match job.stop {
+            Some((StopTarget::Cancelled, cause)) => {
+                body.status == Status::Cancelled && body.cause == Some(cause)
+            }
+            Some((StopTarget::Error, cause)) => body.status == Status::Error && body.cause == Some(cause),
+            Some((StopTarget::Requeue, _)) => false,
+            None if job.runs == 0 => body.status != Status::Completed,
+            None => {
+                let completed = job.last == Some(RunOutcome::Completed);
+                body.status == if completed { Status::Completed } else { Status::Error }
+            }
+        };
+        ensure(fits, "G7", || format!("{} ends as {body:?} after {:?}", body.job, job.stop))?;
+        let anyway = job.stop.is_some() && job.last == Some(RunOutcome::Completed);
+        ensure(body.completed_anyway == anyway, "J-17", || format!("{body:?} after {:?}", job.last))?;
+        let gives_cause = body.cause.is_some() == (body.status != Status::Completed);
+        ensure(gives_cause, "G2", || format!("cause of {body:?}"))?;
+        let never_ran = job.runs == 0;
+        job.ended = Some(body.clone());
+        self.queued -= u32::from(never_ran);
+        Ok(())
+    }
+
+    fn run_started(&mut self, fence: Fence, body: &RunStarted) -> Kept {
+        match &body.node {
+            NodeId::Session(id) => {
+                let session = self.open_session(id)?;
+                ensure(session.turn.is_none(), "A-1", || format!("two turns of {id}"))?;
+                session.turn = Some(fence);
+                session.turns += 1;
+                ensure(session.turns == body.attempt, "G2", || format!("turn {} of {id}", body.attempt))?;
+            }
+            NodeId::Job(id) => {
+                let job = self.live_job(id)?;
+                ensure(job.run.is_none(), "A-1", || format!("two runs of {id}"))?;
+                ensure(job.runs == 0 && job.stop.is_none(), "G7", || format!("a new run of {id}"))?;
+                job.run = Some(fence);
+                job.runs += 1;
+                let group = job.group.clone();
+                self.running += 1;
+                self.queued -= 1;
+                let voided = self.groups.get(&group).is_some_and(|group| group.voided);
+                ensure(!voided, "BAR-9", || format!("{id} starts and its group is voided"))?;
+            }
+        }
+        self.runs
+            .insert(fence, RunSeen { node: body.node.clone(), bound: false, over: false, parts: Vec::new() });
+        Ok(())
+    }
+
+    fn run_ended(&mut self, body: &RunEnded) -> Kept {
+        let run = self.open_run(body.run)?;
+        let open = run.parts.iter().filter(|part| !part.state.is_terminal()).count();
+        ensure(open == 0, "G4", || format!("run {} ends with {open} open parts", body.run))?;
+        run.over = true;
+        match run.node.clone() {
+            NodeId::Session(id) => self.open_session(&id)?.turn = None,
+            NodeId::Job(id) => {
+                let job = self.live_job(&id)?;
+                job.run = None;
+                job.last = Some(body.outcome);
+                self.running -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// forward only, a start once set stays, an end is not before it.
+    fn part(&mut self, part: &ToolPart) -> Kept {
+        let run = self.open_run(part.run)?;
+        let (start, end) = (part.start_ms, part.end_ms);
+        if part.state.is_terminal() {
+            let holds = start.is_some() && end >= start && end >= Some(part.created_ms);
+            ensure(holds, "A-4", || format!("{part:?} ends before it starts"))?;
+        }
+        ensure(!part.interrupted || part.state == PartState::Error, "A-3", || format!("{part:?}"))?;
+        match run.parts.iter_mut().find(|known| known.call == part.call) {
+            None => run.parts.push(part.clone()),
+            Some(known) => {
+                let forward = !known.state.is_terminal() && part.state > known.state;
+                ensure(forward, "A-2", || format!("{known:?} becomes {part:?}"))?;
+                let kept = known.start_ms.is_none() || known.start_ms == start;
+                ensure(kept && known.created_ms == part.created_ms, "A-4", || format!("{part:?}"))?;
+                ensure(part.last_ms >= known.last_ms, "A-4", || format!("{part:?} after {known:?}"))?;
+                *known = part.clone();
+            }
+        }
+        Ok(())
+    }
+
+    fn group_sealed(&mut self, body: &GroupSealed) -> Kept {
+        let group = some(self.groups.get_mut(&body.group), "BAR-2", || format!("no group {}", body.group))?;
+        ensure(group.policy.is_none(), "G2", || format!("{} is sealed twice", body.group))?;
+        ensure(*group.members == *body.members, "BAR-1", || format!("members of {}", body.group))?;
+        group.policy = Some(body.policy);
+        Ok(())
+    }
+
+    fn group_fired(&mut self, body: &GroupFired) -> Kept {
+        let group = some(self.groups.get(&body.group), "G5", || format!("no group {}", body.group))?;
+        ensure(group.fired.is_none() && !group.voided, "G5", || format!("{} fires again", body.group))?;
+        let policy = some(group.policy, "G5", || format!("{} fires and is not sealed", body.group))?;
+        ensure(self.all_over(group), "G5", || format!("{} fires with live members", body.group))?;
+        let payload = some(body.payload.reveal().cloned(), "G5", || "no payload".into())?;
+        ensure(payload.counts == body.counts, "G5", || "counts differ".into())?;
+        ensure(payload.stopped_by == body.stopped_by, "R-1", || "what stopped the rest differs".into())?;
+
+        let ended: Vec<&JobEnded> =
+            group.members.iter().filter_map(|id| self.jobs.get(id)?.ended.as_ref()).collect();
+        let of = |status| ended.iter().filter(|end| end.status == status).count();
+        let (ok, error) = (of(Status::Completed), of(Status::Error));
+        let counts = body.counts;
+        let adds_up = counts.launched as usize == ended.len()
+            && counts.completed as usize == ok
+            && counts.error as usize == error
+            && counts.cancelled as usize == ended.len() - ok - error;
+        ensure(adds_up, "BAR-1", || format!("{counts:?} of {ended:?}"))?;
+        let outcome = match ok {
+            0 => Outcome::NoneOk,
+            n if n == ended.len() => Outcome::AllOk,
+            _ => Outcome::Partial,
+        };
+        ensure(body.outcome == outcome, "R-1", || format!("{:?} is not {outcome:?}", body.outcome))?;
+        let in_order = payload.entries.len() == ended.len()
+            && payload.entries.iter().zip(0..).zip(&ended).all(|((entry, index), end)| {
+                entry.index == index
+                    && entry.job == end.job
+                    && (entry.status, entry.cause, entry.code) == (end.status, end.cause, end.code)
+                    && !entry.reference
+            });
+        ensure(in_order, "R-2", || format!("{:?} of {ended:?}", payload.entries))?;
+        let by_group = ended.iter().any(|end| end.cause == Some(Cause::Group));
+        let has_policy = policy.ok.is_some() || policy.not_ok.is_some() || policy.at_ms.is_some();
+        let told = body.stopped_by.is_some() || !by_group;
+        ensure(told && (has_policy || !by_group), "R-1", || format!("{ended:?} by {:?}", body.stopped_by))?;
+
+        if let Some(group) = self.groups.get_mut(&body.group) {
+            group.fired = Some(payload);
+        }
+        self.fired.push(body.group.clone());
+        Ok(())
+    }
+
+    fn group_voided(&mut self, body: &GroupVoided) -> Kept {
+        let group = some(self.groups.get_mut(&body.group), "G5", || format!("no group {}", body.group))?;
+        ensure(group.fired.is_none() && !group.voided, "G5", || format!("{} is voided", body.group))?;
+        group.voided = true;
+        let closed = self.sessions.get(&group.session).is_some_and(|session| session.closed);
+        ensure(closed, "BAR-9", || format!("{} is voided and its parent lives", body.group))
+    }
+
+    fn message_taken(&mut self, body: &MessageTaken) -> Kept {
+        ensure(!body.keys.is_empty() || !body.results.is_empty(), "G2", || "nothing is taken".into())?;
+        for id in &body.keys {
+            let group = some(self.groups.get_mut(id), "G6", || format!("no group {id}"))?;
+            ensure(group.fired.is_some() && group.taken.is_none(), "G6", || format!("{id} is taken"))?;
+            group.taken = Some(body.by);
+            let closed = self.sessions.get(&group.session).is_some_and(|session| session.closed);
+            ensure(closed == (body.by == TakenBy::Void), "BAR-9", || format!("{id} by {:?}", body.by))?;
+        }
+        for lifetime in &body.results {
+            let id = some(self.lifetimes.get(lifetime), "G6", || format!("no lifetime {lifetime}"))?;
+            let job = some(self.jobs.get_mut(id), "G6", || format!("no job {id}"))?;
+            let closed = self.groups.get(&job.group).is_some_and(|group| group.taken.is_some());
+            let owed = job.ended.is_some() && !job.taken && !closed;
+            ensure(owed, "BAR-15", || format!("the result of {id} is taken twice or too early"))?;
+            job.taken = true;
+        }
+        Ok(())
+    }
+
+    fn open_session(&mut self, id: &SessionId) -> Result<&mut SessionSeen, Broken> {
+        let session = self.sessions.get_mut(id).filter(|session| !session.closed);
+        some(session, "G2", || format!("session {id} is not open"))
+    }
+
+    fn live_job(&mut self, id: &JobId) -> Result<&mut JobSeen, Broken> {
+        let job = self.jobs.get_mut(id).filter(|job| job.ended.is_none());
+        some(job, "G2", || format!("job {id} is over or was never queued"))
+    }
+
+    fn open_run(&mut self, fence: Fence) -> Result<&mut RunSeen, Broken> {
+        let run = self.runs.get_mut(&fence).filter(|run| !run.over);
+        some(run, "G7", || format!("run {fence} is not open"))
+    }
+}

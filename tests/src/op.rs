@@ -1,0 +1,112 @@
+//! What can happen to a machine in a test, as values: scripts are parsed to them, the search and the random
+//! sequences make them, and all print as a script that gives them again.
+
+mod parse;
+mod print;
+
+use fanin_machine::{WaiterId, Wanted};
+use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, PartKind, PartState, Policy, SessionId};
+
+pub use parse::{Script, script};
+pub(crate) use parse::{job, session};
+pub(crate) use print::moved;
+
+/// One thing that happens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Op {
+    /// The process begins an epoch.
+    Open,
+    /// The process dies: facts stay, memory goes.
+    Crash,
+    /// Launches are refused, nothing more starts.
+    Drain,
+    /// All that lives is told to stop.
+    StopAll(Option<u64>),
+    /// The last record.
+    Finish,
+    /// A parent comes.
+    Session(SessionId),
+    /// A parent goes.
+    CloseSession(SessionId),
+    /// A turn begins.
+    Turn(SessionId),
+    /// The holder of the last turn says that it is over.
+    TurnEnd(SessionId, How),
+    /// Jobs are launched.
+    Launch(Box<Launching>),
+    /// Somebody begins to wait.
+    Wait(WaiterId, Wanted),
+    /// A waiter leaves.
+    Leave(WaiterId),
+    /// A waiter acknowledges.
+    Ack(WaiterId),
+    /// A job, a group or an exact lifetime is stopped.
+    Stop(Aim, Option<u64>, Cause),
+    /// The last run of a job says that it is up.
+    Bind(JobId),
+    /// The last run of a job says that a call moved.
+    Part(JobId, u8, PartKind, PartState),
+    /// The last turn of a session says so.
+    TurnPart(SessionId, u8, PartState),
+    /// The last run of a job says that it is over.
+    End(JobId, How),
+    /// Time passes on both clocks, and the machine is told.
+    After(u64),
+    /// Time passes up to the alarm, and the machine is told.
+    Alarm,
+    /// The wall clock alone is set; the machine is not told.
+    Wall(i64),
+    /// Somebody asks what a job waits for.
+    Why(JobId),
+    /// Or a group.
+    WhyGroup(GroupId),
+}
+
+/// A launch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launching {
+    /// The parent.
+    pub session: SessionId,
+    /// The group's id.
+    pub group: GroupId,
+    /// Joins the group of the turn.
+    pub joins: bool,
+    /// When the rest is stopped.
+    pub policy: Policy,
+    /// What the bodies are.
+    pub kind: JobKind,
+    /// Limits of each job.
+    pub limits: JobLimits,
+    /// The jobs.
+    pub jobs: Vec<JobId>,
+}
+
+/// What a stop is aimed at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Aim {
+    /// The newest lifetime.
+    Job(JobId),
+    /// The lifetime it has.
+    Exact(JobId),
+    /// A lifetime that it does not have.
+    Other(JobId),
+    /// All members.
+    Group(GroupId),
+}
+
+/// How a run or a turn ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum How {
+    /// Well, with a text.
+    Ok,
+    /// Well, with nothing to show.
+    Empty,
+    /// Badly.
+    Failed,
+    /// In a panic.
+    Panic,
+    /// It could not be started.
+    Spawn,
+    /// Its guard was dropped.
+    Lost,
+}

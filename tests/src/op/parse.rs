@@ -1,0 +1,218 @@
+//! How a script is read: statements between semicolons, words between blanks, options as `name=value`.
+//!
+//! What is left out is what most scripts mean: the session `s`, groups `g1`, `g2` and so on, commands, no limits.
+
+use fanin_machine::{WaiterId, Wanted};
+use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, PartKind, PartState, Policy, SessionId};
+
+use super::{Aim, How, Launching, Op};
+
+/// A script, and what holds for the whole of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Script {
+    /// `slots N` at its start.
+    pub slots: Option<u32>,
+    /// What happens.
+    pub ops: Vec<Op>,
+}
+
+/// Reads a script.
+///
+/// # Panics
+///
+/// Where it is not one; the text is part of a test.
+pub fn script(text: &str) -> Script {
+    let mut read = Script::default();
+    let mut groups = 0;
+    for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+        let words = Words::of(statement);
+        match words.verb() {
+            "slots" => read.slots = Some(number(words.word(1)) as u32),
+            _ => read.ops.push(op(&words, &mut groups)),
+        }
+    }
+    read
+}
+
+fn op(words: &Words<'_>, groups: &mut u32) -> Op {
+    match words.verb() {
+        "open" => Op::Open,
+        "crash" => Op::Crash,
+        "drain" => Op::Drain,
+        "stop-all" => Op::StopAll(words.number("grace")),
+        "finish" => Op::Finish,
+        "session" => Op::Session(words.session(1)),
+        "close" => Op::CloseSession(words.session(1)),
+        "turn" => Op::Turn(words.session(1)),
+        "turn-end" => Op::TurnEnd(words.session(1), words.how(2)),
+        "launch" | "start" => Op::Launch(Box::new(launching(words, groups))),
+        "wait" => Op::Wait(words.waiter(), wanted(words)),
+        "leave" => Op::Leave(words.waiter()),
+        "ack" => Op::Ack(words.waiter()),
+        "stop" => words.stop(Aim::Job(words.job(1))),
+        "stop-exact" => words.stop(Aim::Exact(words.job(1))),
+        "stop-other" => words.stop(Aim::Other(words.job(1))),
+        "stop-group" => words.stop(Aim::Group(group(words.word(1)))),
+        "spawn" => Op::Bind(words.job(1)),
+        "part" => Op::Part(words.job(1), words.call(), PartKind::Tool, words.moved()),
+        "question" => Op::Part(words.job(1), words.call(), PartKind::Question, words.moved()),
+        "turn-part" => Op::TurnPart(words.session(1), words.call(), words.moved()),
+        "end" => Op::End(words.job(1), words.how(2)),
+        "after" => Op::After(number(words.word(1))),
+        "alarm" => Op::Alarm,
+        "wall" => Op::Wall(words.word(1).parse().expect("milliseconds")),
+        "why" => Op::Why(words.job(1)),
+        "why-group" => Op::WhyGroup(group(words.word(1))),
+        verb => panic!("no operation `{verb}`"),
+    }
+}
+
+fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
+    let ok = |n| Policy { ok: n, ..Policy::ALL };
+    let mut kind = JobKind::Command;
+    let mut policy = ok(words.number("ok").map(|n| n as u32));
+    policy.not_ok = words.number("not_ok").map(|n| n as u32);
+    policy.at_ms = words.number("deadline");
+    let mut jobs = Vec::new();
+    for word in words.rest(1) {
+        match word {
+            "closure" => kind = JobKind::Closure,
+            "agent" => kind = JobKind::Agent,
+            "all" => policy = Policy::ALL,
+            "any" => policy = Policy::ANY,
+            "fail_fast" => policy = Policy::FAIL_FAST,
+            id => jobs.push(job(id)),
+        }
+    }
+    Launching {
+        session: words.option("in").map_or_else(|| session("s"), session),
+        group: words.option("as").map_or_else(
+            || {
+                *groups += 1;
+                group(&format!("g{groups}"))
+            },
+            group,
+        ),
+        joins: words.verb() == "start",
+        policy,
+        kind,
+        limits: JobLimits {
+            queue_ms: words.number("queue"),
+            run_ms: words.number("run"),
+            grace_ms: words.number("grace"),
+        },
+        jobs,
+    }
+}
+
+fn wanted(words: &Words<'_>) -> Wanted {
+    let parent = words.option("in").map_or_else(|| session("s"), session);
+    let jobs = || words.rest(3).map(job).collect();
+    match words.word(2) {
+        "all" => Wanted::All(parent, jobs()),
+        "any" => Wanted::Any(parent, jobs()),
+        "group" => Wanted::Group(group(words.word(3))),
+        "wake" => Wanted::Wake(words.session(3)),
+        "idle" => Wanted::Idle,
+        word => panic!("nothing to wait for: `{word}`"),
+    }
+}
+
+/// A statement: its words and its options.
+struct Words<'a> {
+    words: Vec<&'a str>,
+    options: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Words<'a> {
+    fn of(statement: &'a str) -> Self {
+        let (options, words): (Vec<&str>, Vec<&str>) =
+            statement.split_whitespace().partition(|word| word.contains('='));
+        Self { words, options: options.into_iter().filter_map(|word| word.split_once('=')).collect() }
+    }
+
+    fn verb(&self) -> &'a str {
+        self.word(0)
+    }
+
+    fn word(&self, place: usize) -> &'a str {
+        self.words.get(place).unwrap_or_else(|| panic!("a word is missing after {:?}", self.words))
+    }
+
+    fn rest(&self, from: usize) -> impl Iterator<Item = &'a str> {
+        self.words.iter().skip(from).copied()
+    }
+
+    fn option(&self, name: &str) -> Option<&'a str> {
+        self.options.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.option(name).map(number)
+    }
+
+    fn session(&self, place: usize) -> SessionId {
+        session(self.words.get(place).copied().unwrap_or("s"))
+    }
+
+    fn job(&self, place: usize) -> JobId {
+        job(self.word(place))
+    }
+
+    fn waiter(&self) -> WaiterId {
+        WaiterId(number(self.word(1).trim_start_matches('w')))
+    }
+
+    fn call(&self) -> u8 {
+        number(self.word(2).trim_start_matches('c')) as u8
+    }
+
+    fn how(&self, place: usize) -> How {
+        match self.words.get(place).copied().unwrap_or("ok") {
+            "ok" => How::Ok,
+            "empty" => How::Empty,
+            "failed" => How::Failed,
+            "panic" => How::Panic,
+            "spawn" => How::Spawn,
+            "lost" => How::Lost,
+            word => panic!("no end is called `{word}`"),
+        }
+    }
+
+    fn moved(&self) -> PartState {
+        match self.word(3) {
+            "pending" => PartState::Pending,
+            "running" => PartState::Running,
+            "completed" => PartState::Completed,
+            "error" => PartState::Error,
+            word => panic!("no state of a part is called `{word}`"),
+        }
+    }
+
+    fn stop(&self, aim: Aim) -> Op {
+        let cause = match self.words.get(2).copied().unwrap_or("user") {
+            "user" => Cause::User,
+            "parent" => Cause::Parent,
+            "client_gone" => Cause::ClientGone,
+            word => panic!("nobody stops a job for `{word}`"),
+        };
+        Op::Stop(aim, self.number("grace"), cause)
+    }
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap_or_else(|_| panic!("`{text}` is no number"))
+}
+
+/// The id of that name.
+pub(crate) fn job(name: &str) -> JobId {
+    JobId::parse(name).expect("a job's id")
+}
+
+pub(crate) fn session(name: &str) -> SessionId {
+    SessionId::parse(name).expect("a session's id")
+}
+
+pub(crate) fn group(name: &str) -> GroupId {
+    GroupId::parse(name).expect("a group's id")
+}

@@ -1,0 +1,129 @@
+//! How an operation is written in a script.
+
+use std::fmt::{self, Display, Formatter};
+
+use fanin_machine::{WaiterId, Wanted};
+use fanin_protocol::{JobKind, PartKind, PartState, Policy};
+
+use super::{Aim, How, Launching, Op};
+
+impl Display for Op {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open => f.write_str("open"),
+            Self::Crash => f.write_str("crash"),
+            Self::Drain => f.write_str("drain"),
+            Self::StopAll(grace) => {
+                f.write_str("stop-all")?;
+                option(f, "grace", *grace)
+            }
+            Self::Finish => f.write_str("finish"),
+            Self::Session(id) => write!(f, "session {id}"),
+            Self::CloseSession(id) => write!(f, "close {id}"),
+            Self::Turn(id) => write!(f, "turn {id}"),
+            Self::TurnEnd(id, how) => write!(f, "turn-end {id} {how}"),
+            Self::Launch(launching) => launching.fmt(f),
+            Self::Wait(waiter, wanted) => write!(f, "wait {} {}", Named(*waiter), Asked(wanted)),
+            Self::Leave(waiter) => write!(f, "leave {}", Named(*waiter)),
+            Self::Ack(waiter) => write!(f, "ack {}", Named(*waiter)),
+            Self::Stop(aim, grace, cause) => {
+                match aim {
+                    Aim::Job(id) => write!(f, "stop {id}")?,
+                    Aim::Exact(id) => write!(f, "stop-exact {id}")?,
+                    Aim::Other(id) => write!(f, "stop-other {id}")?,
+                    Aim::Group(id) => write!(f, "stop-group {id}")?,
+                }
+                write!(f, " {cause}")?;
+                option(f, "grace", *grace)
+            }
+            Self::Bind(id) => write!(f, "spawn {id}"),
+            Self::Part(id, call, PartKind::Tool, state) => write!(f, "part {id} c{call} {}", moved(*state)),
+            Self::Part(id, call, PartKind::Question, state) => {
+                write!(f, "question {id} c{call} {}", moved(*state))
+            }
+            Self::TurnPart(id, call, state) => write!(f, "turn-part {id} c{call} {}", moved(*state)),
+            Self::End(id, how) => write!(f, "end {id} {how}"),
+            Self::After(ms) => write!(f, "after {ms}"),
+            Self::Alarm => f.write_str("alarm"),
+            Self::Wall(ms) => write!(f, "wall {ms}"),
+            Self::Why(id) => write!(f, "why {id}"),
+            Self::WhyGroup(id) => write!(f, "why-group {id}"),
+        }
+    }
+}
+
+impl Display for Launching {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.joins { "start" } else { "launch" })?;
+        write!(f, " in={} as={}", self.session, self.group)?;
+        match self.kind {
+            JobKind::Command => {}
+            JobKind::Closure => f.write_str(" closure")?,
+            JobKind::Agent => f.write_str(" agent")?,
+        }
+        let Policy { ok, not_ok, at_ms } = self.policy;
+        option(f, "ok", ok.map(u64::from))?;
+        option(f, "not_ok", not_ok.map(u64::from))?;
+        option(f, "deadline", at_ms)?;
+        option(f, "queue", self.limits.queue_ms)?;
+        option(f, "run", self.limits.run_ms)?;
+        option(f, "grace", self.limits.grace_ms)?;
+        self.jobs.iter().try_for_each(|id| write!(f, " {id}"))
+    }
+}
+
+impl Display for How {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ok => "ok",
+            Self::Empty => "empty",
+            Self::Failed => "failed",
+            Self::Panic => "panic",
+            Self::Spawn => "spawn",
+            Self::Lost => "lost",
+        })
+    }
+}
+
+/// A waiter as scripts write it.
+pub(crate) struct Named(pub(crate) WaiterId);
+
+impl Display for Named {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "w{}", self.0.0)
+    }
+}
+
+struct Asked<'a>(&'a Wanted);
+
+impl Display for Asked<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Wanted::All(session, jobs) => {
+                write!(f, "all in={session}")?;
+                jobs.iter().try_for_each(|id| write!(f, " {id}"))
+            }
+            Wanted::Any(session, jobs) => {
+                write!(f, "any in={session}")?;
+                jobs.iter().try_for_each(|id| write!(f, " {id}"))
+            }
+            Wanted::Group(id) => write!(f, "group {id}"),
+            Wanted::Wake(session) => write!(f, "wake {session}"),
+            Wanted::Idle => f.write_str("idle"),
+        }
+    }
+}
+
+fn option(f: &mut Formatter<'_>, name: &str, value: Option<u64>) -> fmt::Result {
+    value.map_or(Ok(()), |value| write!(f, " {name}={value}"))
+}
+
+/// A part's state as scripts write it.
+pub(crate) const fn moved(state: PartState) -> &'static str {
+    match state {
+        PartState::Pending => "pending",
+        PartState::Running => "running",
+        PartState::Completed => "completed",
+        PartState::Error => "error",
+    }
+}

@@ -1,0 +1,133 @@
+//! The parent as an outsider sees it: what it asked for, what it was offered, what it acknowledged (G6, BAR-10,
+//! BAR-12, BAR-15).
+//!
+//! It decides by itself what a parent has; the machine's word that something was taken is compared, not believed.
+
+mod answers;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fanin_machine::{WaiterId, Wanted};
+use fanin_protocol::{GroupId, JobId, SessionId};
+
+use crate::broken::{Kept, ensure};
+use crate::ledger::{GroupSeen, Ledger};
+
+/// What a parent asked for and has.
+#[derive(Debug, Clone, Default)]
+pub struct Parent {
+    /// Who waits now, or holds an answer.
+    pub waits: BTreeMap<WaiterId, Wait>,
+    /// Results that an acknowledged wait delivered.
+    pub by_wait: BTreeSet<JobId>,
+    /// Results that an acknowledged wake delivered in full.
+    pub by_wake: BTreeSet<JobId>,
+    /// Results that nobody will get: their parent was closed.
+    pub void: BTreeSet<JobId>,
+}
+
+/// A waiter.
+#[derive(Debug, Clone)]
+pub struct Wait {
+    /// For what.
+    pub wanted: Wanted,
+    /// What it holds and has not acknowledged.
+    pub offer: Option<Offer>,
+}
+
+/// What an answer gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Offer {
+    /// These results, which the parent did not have.
+    Results(Vec<JobId>),
+    /// A group's result, by a wait.
+    Group(GroupId),
+    /// A group's result as the wake; in full for these.
+    Wake(GroupId, Vec<JobId>),
+    /// Something that the parent has already.
+    Known,
+}
+
+impl Parent {
+    /// True where the parent has the result, or will never get it.
+    pub fn has(&self, job: &JobId) -> bool {
+        self.by_wait.contains(job) || self.by_wake.contains(job) || self.void.contains(job)
+    }
+
+    /// True where it has all results of the group.
+    pub fn has_all(&self, group: &GroupSeen) -> bool {
+        group.members.iter().all(|member| self.has(member))
+    }
+
+    /// True where a taker holds the group's wake.
+    pub fn wake_is_out(&self, group: &GroupId) -> bool {
+        self.waits
+            .values()
+            .any(|wait| matches!(&wait.offer, Some(Offer::Wake(offered, _)) if offered == group))
+    }
+
+    /// Somebody began to wait.
+    pub fn asked(&mut self, waiter: WaiterId, wanted: Wanted) {
+        self.waits.insert(waiter, Wait { wanted, offer: None });
+    }
+
+    /// A waiter left.
+    pub fn left(&mut self, waiter: WaiterId) {
+        self.waits.remove(&waiter);
+    }
+
+    /// A waiter acknowledged what it holds.
+    pub fn acknowledged(&mut self, waiter: WaiterId, ledger: &Ledger) {
+        let Some(wait) = self.waits.remove(&waiter) else { return };
+        match wait.offer {
+            Some(Offer::Results(jobs)) => {
+                let news = jobs.into_iter().filter(|job| !self.has(job)).collect::<Vec<_>>();
+                self.by_wait.extend(news);
+            }
+            Some(Offer::Group(group)) => {
+                let members = ledger.groups.get(&group).map(|group| group.members.clone());
+                let news = members.into_iter().flatten().filter(|job| !self.has(job)).collect::<Vec<_>>();
+                self.by_wait.extend(news);
+            }
+            Some(Offer::Wake(_, jobs)) => {
+                let news = jobs.into_iter().filter(|job| !self.void.contains(job)).collect::<Vec<_>>();
+                self.by_wake.extend(news);
+            }
+            Some(Offer::Known) | None => {}
+        }
+    }
+
+    /// The parent is gone: what is owed to it is void.
+    pub fn closed(&mut self, session: &SessionId, ledger: &Ledger) {
+        let owed = ledger.groups.values().filter(|group| group.session == *session && group.fired.is_some());
+        let jobs: Vec<JobId> = owed.flat_map(|group| group.members.iter().cloned()).collect();
+        self.void.extend(jobs);
+    }
+
+    /// A crash: nobody waits any more, and what was acknowledged stays so.
+    pub fn crashed(&mut self) {
+        self.waits.clear();
+    }
+
+    /// What the records say was taken is what the parent has, result by result.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`](crate::Broken) where they differ.
+    pub fn compare(&self, ledger: &Ledger) -> Kept {
+        for (id, job) in &ledger.jobs {
+            let group = ledger.groups.get(&job.group);
+            let taken = job.taken || group.is_some_and(|group| group.taken.is_some());
+            ensure(taken == self.has(id), "G6", || {
+                format!("the records say that the result of {id} is taken: {taken}; the parent does not")
+            })?;
+        }
+        for (id, group) in &ledger.groups {
+            let closed = group.fired.is_some() && self.has_all(group);
+            ensure(closed == group.taken.is_some(), "BAR-15", || {
+                format!("all results of {id} are taken: {closed}; its message: {:?}", group.taken)
+            })?;
+        }
+        Ok(())
+    }
+}

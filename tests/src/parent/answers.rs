@@ -1,0 +1,191 @@
+//! Which answer may be given when, and that none comes late.
+
+use fanin_machine::{Answer, WaiterId, Wanted};
+use fanin_protocol::{CombinedResult, GroupId, JobId, ResultEntry, SessionId};
+
+use super::{Offer, Parent};
+use crate::broken::{Kept, ensure, some};
+use crate::ledger::{GroupSeen, Ledger};
+
+impl Parent {
+    /// A waiter is answered.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`](crate::Broken) where the answer is not due, not true, or gives what another holds.
+    pub fn answered(&mut self, waiter: WaiterId, answer: &Answer, ledger: &Ledger) -> Kept {
+        let wait =
+            some(self.waits.get(&waiter), "BAR-12", || format!("{waiter:?} has left and is answered"))?;
+        ensure(wait.offer.is_none(), "BAR-10", || format!("{waiter:?} is answered twice"))?;
+        let wanted = wait.wanted.clone();
+        let offer = match (answer, &wanted) {
+            (Answer::Jobs { entries, already_delivered }, Wanted::All(session, jobs)) => {
+                ensure(entries.len() == jobs.len(), "BAR-10", || format!("{waiter:?} lacks results"))?;
+                self.jobs(session, jobs, entries, *already_delivered, ledger)?
+            }
+            (Answer::Jobs { entries, already_delivered }, Wanted::Any(session, jobs)) => {
+                ensure(!entries.is_empty(), "BAR-10", || format!("{waiter:?} gets nothing"))?;
+                self.jobs(session, jobs, entries, *already_delivered, ledger)?
+            }
+            (Answer::Group { result, already_delivered }, Wanted::Group(group)) => {
+                self.group(group, result, *already_delivered, ledger)?
+            }
+            (Answer::Wake(result), Wanted::Wake(session)) => self.wake(session, result, ledger)?,
+            (Answer::Voided, Wanted::Group(group)) => {
+                let voided = ledger.groups.get(group).is_some_and(|group| group.voided);
+                ensure(voided, "BAR-9", || format!("{group} is said to be voided"))?;
+                self.left(waiter);
+                return Ok(());
+            }
+            (Answer::Idle, Wanted::Idle) => {
+                ensure(ledger.running == 0, "SH", || "said to be idle while runs are open".into())?;
+                self.left(waiter);
+                return Ok(());
+            }
+            (Answer::Closed, wanted) => {
+                let closed = match wanted {
+                    Wanted::Wake(session) => ledger.sessions.get(session).is_some_and(|s| s.closed),
+                    Wanted::All(..) | Wanted::Any(..) | Wanted::Group(_) | Wanted::Idle => false,
+                };
+                ensure(closed || !ledger.open, "SH", || format!("{waiter:?} is told that all is over"))?;
+                self.left(waiter);
+                return Ok(());
+            }
+            (answer, wanted) => {
+                return ensure(false, "BAR-10", || format!("{wanted:?} is answered {answer:?}"));
+            }
+        };
+        if let Some(wait) = self.waits.get_mut(&waiter) {
+            wait.offer = Some(offer);
+        }
+        Ok(())
+    }
+
+    fn jobs(
+        &self,
+        session: &SessionId,
+        asked: &[JobId],
+        entries: &[ResultEntry],
+        already: bool,
+        ledger: &Ledger,
+    ) -> Result<Offer, crate::Broken> {
+        let mut rest = asked.iter();
+        let mut news = Vec::new();
+        for entry in entries {
+            ensure(rest.any(|id| *id == entry.job), "BAR-10", || format!("order of {}", entry.job))?;
+            let job = some(ledger.jobs.get(&entry.job), "BAR-10", || format!("no job {}", entry.job))?;
+            let true_to_it = job.ended.as_ref().is_some_and(|end| {
+                (entry.status, entry.cause) == (end.status, end.cause) && entry.lifetime == job.lifetime
+            });
+            ensure(true_to_it && !entry.reference, "BAR-10", || format!("{entry:?} of {job:?}"))?;
+            if job.session == *session && !self.has(&entry.job) && !self.wake_is_out(&job.group) {
+                news.push(entry.job.clone());
+            }
+        }
+        ensure(already == news.is_empty(), "BAR-15", || format!("already delivered: {already}, {news:?}"))?;
+        Ok(if news.is_empty() { Offer::Known } else { Offer::Results(news) })
+    }
+
+    fn group(
+        &self,
+        id: &GroupId,
+        result: &CombinedResult,
+        already: bool,
+        ledger: &Ledger,
+    ) -> Result<Offer, crate::Broken> {
+        let group = some(ledger.groups.get(id), "BAR-10", || format!("no group {id}"))?;
+        ensure(group.fired.as_deref() == Some(result), "G5", || format!("{id} has another result"))?;
+        let known = self.has_all(group) || self.wake_is_out(id);
+        ensure(already == known, "BAR-15", || format!("already delivered: {already}, but {known}"))?;
+        Ok(if known { Offer::Known } else { Offer::Group(id.clone()) })
+    }
+
+    /// The one wake: nobody else has or holds what it gives in full, and what a wait gave is a reference.
+    fn wake(
+        &self,
+        session: &SessionId,
+        result: &CombinedResult,
+        ledger: &Ledger,
+    ) -> Result<Offer, crate::Broken> {
+        let id = &result.group;
+        let due = self.due(session, ledger);
+        ensure(due == Some(id), "BAR-10", || format!("{id} is offered to {session}, due is {due:?}"))?;
+        let group = some(ledger.groups.get(id), "G6", || format!("no group {id}"))?;
+        let mut plain = result.clone();
+        let mut full = Vec::new();
+        let fired = some(group.fired.as_ref(), "G6", || format!("{id} has not fired"))?;
+        for (entry, whole) in plain.entries.iter_mut().zip(&fired.entries) {
+            let known = self.by_wait.contains(&entry.job);
+            ensure(entry.reference == known, "BAR-15", || {
+                format!("{} is a reference: {}", entry.job, !known)
+            })?;
+            ensure(!self.by_wake.contains(&entry.job), "G6", || format!("a second wake for {}", entry.job))?;
+            if known {
+                entry.reference = false;
+                entry.output = whole.output.clone();
+            } else {
+                full.push(entry.job.clone());
+            }
+        }
+        ensure(plain == **fired, "W-6", || format!("the payload of {id} has changed"))?;
+        Ok(Offer::Wake(id.clone(), full))
+    }
+
+    /// The message that a taker of this session must get now: the oldest that is owed and that no waiter covers or
+    /// holds; none while the parent is busy (W-4).
+    fn due<'a>(&self, session: &SessionId, ledger: &'a Ledger) -> Option<&'a GroupId> {
+        let idle = ledger.sessions.get(session).is_some_and(|seen| !seen.closed && seen.turn.is_none());
+        ledger
+            .fired
+            .iter()
+            .filter(|_| idle)
+            .filter_map(|id| ledger.groups.get(id).map(|group| (id, group)))
+            .find(|(id, group)| {
+                group.session == *session
+                    && !self.has_all(group)
+                    && !self.wake_is_out(id)
+                    && !self.held(id, group)
+            })
+            .map(|(id, _)| id)
+    }
+
+    /// True where a waiter holds a result of the group, or waits for all that the parent lacks of it.
+    pub(crate) fn held(&self, id: &GroupId, group: &GroupSeen) -> bool {
+        self.waits.values().any(|wait| match (&wait.offer, &wait.wanted) {
+            (Some(Offer::Results(jobs)), _) => jobs.iter().any(|job| group.members.contains(job)),
+            (Some(Offer::Group(held)), _) => held == id,
+            (Some(Offer::Wake(..) | Offer::Known), _) => false,
+            (None, Wanted::All(session, jobs)) => {
+                *session == group.session
+                    && group.members.iter().all(|member| self.has(member) || jobs.contains(member))
+            }
+            (None, Wanted::Group(wanted)) => wanted == id,
+            (None, Wanted::Any(..) | Wanted::Wake(_) | Wanted::Idle) => false,
+        })
+    }
+
+    /// Nobody waits for what is there already: every answer comes in the step that makes it true.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`](crate::Broken) where an answer is late.
+    pub fn nothing_is_late(&self, ledger: &Ledger) -> Kept {
+        let over = |id: &JobId| ledger.jobs.get(id).is_some_and(|job| job.ended.is_some());
+        for (waiter, wait) in self.waits.iter().filter(|(_, wait)| wait.offer.is_none()) {
+            let late = match &wait.wanted {
+                Wanted::All(_, jobs) => jobs.iter().all(over),
+                Wanted::Any(_, jobs) => jobs.iter().any(over),
+                Wanted::Group(id) => {
+                    ledger.groups.get(id).is_some_and(|group| group.fired.is_some() || group.voided)
+                }
+                Wanted::Wake(session) => {
+                    self.due(session, ledger).is_some()
+                        || ledger.sessions.get(session).is_some_and(|seen| seen.closed)
+                }
+                Wanted::Idle => ledger.running == 0,
+            };
+            ensure(!late, "BAR-10", || format!("{waiter:?} still waits for {wait:?}"))?;
+        }
+        Ok(())
+    }
+}

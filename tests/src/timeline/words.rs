@@ -1,0 +1,150 @@
+//! Records and answers in a few words.
+
+use std::fmt::Write as _;
+
+use fanin_machine::Answer;
+use fanin_protocol::record::{JobEnded, Note, NoteCode, RunOutcome, TakenBy};
+use fanin_protocol::{Entry, Fence, GroupId, JobId, NodeId, Record, ResultEntry, ToolPart};
+
+use crate::ledger::Ledger;
+
+/// A record without its kind.
+pub(super) fn record(entry: &Entry, ledger: &Ledger) -> String {
+    match &entry.record {
+        Record::StoreOpened(body) => if body.clean { "clean" } else { "after a crash" }.into(),
+        Record::StoreClosed(body) => format!("{} queued", body.queued),
+        Record::SessionOpened(body) => body.session.to_string(),
+        Record::SessionClosed(body) => body.session.to_string(),
+        Record::JobQueued(body) => body.job.to_string(),
+        Record::JobStopping(body) => {
+            let target = format!("{:?}", body.target).to_lowercase();
+            format!("{} {target}/{}", body.job, body.cause)
+        }
+        Record::JobEnded(body) => job_ended(body),
+        Record::RunStarted(body) => node(&body.node),
+        Record::RunBound(body) => whose(ledger, body.run),
+        Record::RunEnded(body) => {
+            let outcome = match body.outcome {
+                RunOutcome::Completed => "completed",
+                RunOutcome::Failed => "failed",
+                RunOutcome::Cancelled => "cancelled",
+                RunOutcome::Interrupted => "interrupted",
+            };
+            format!("{} {outcome}", whose(ledger, body.run))
+        }
+        Record::ToolPart(part) => moved(part, ledger),
+        Record::GroupSealed(body) => list(body.members.iter()),
+        Record::GroupFired(body) => {
+            let by = body.stopped_by.map_or(String::new(), |by| format!(" by {by:?}").to_lowercase());
+            let entries = body.payload.reveal().map_or(&[][..], |payload| &payload.entries);
+            format!("{}{by} {}", body.outcome.as_str(), results(entries))
+        }
+        Record::GroupVoided(body) => members(ledger, &body.group),
+        Record::MessageTaken(body) => {
+            let by = match body.by {
+                TakenBy::Waiter => "waiter",
+                TakenBy::Inbox => "inbox",
+                TakenBy::Results => "results",
+                TakenBy::Void => "void",
+            };
+            let groups: String = body.keys.iter().map(|id| members(ledger, id) + " ").collect();
+            let jobs = body.results.iter().filter_map(|lifetime| ledger.lifetimes.get(lifetime));
+            let jobs: String = jobs.map(|id| format!("{id} ")).collect();
+            format!("{groups}{jobs}by {by}")
+        }
+        Record::Note(body) => note(body),
+        Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) | Record::LimitsSet(_) => {
+            String::new()
+        }
+    }
+}
+
+pub(super) fn answered(answer: &Answer) -> String {
+    let again = |already: bool| if already { " (already delivered)" } else { "" };
+    match answer {
+        Answer::Jobs { entries, already_delivered } => {
+            format!("{}{}", results(entries), again(*already_delivered))
+        }
+        Answer::Group { result, already_delivered } => {
+            format!("group {}{}", results(&result.entries), again(*already_delivered))
+        }
+        Answer::Wake(result) => format!("wake {}", results(&result.entries)),
+        Answer::Voided => "voided".into(),
+        Answer::Idle => "idle".into(),
+        Answer::Closed => "closed".into(),
+    }
+}
+
+fn results(entries: &[ResultEntry]) -> String {
+    let each: Vec<String> = entries
+        .iter()
+        .map(|entry| {
+            let cause = entry.cause.map_or(String::new(), |cause| format!("/{cause}"));
+            let mark = if entry.reference { " (reference)" } else { "" };
+            format!("{} {}{cause}{mark}", entry.job, entry.status)
+        })
+        .collect();
+    format!("[{}]", each.join(", "))
+}
+
+pub(super) fn list<'a>(ids: impl Iterator<Item = &'a JobId>) -> String {
+    let ids: Vec<String> = ids.map(ToString::to_string).collect();
+    format!("[{}]", ids.join(" "))
+}
+
+fn members(ledger: &Ledger, id: &GroupId) -> String {
+    ledger.groups.get(id).map_or_else(|| id.to_string(), |group| list(group.members.iter()))
+}
+
+fn whose(ledger: &Ledger, run: Fence) -> String {
+    ledger.runs.get(&run).map_or_else(|| format!("run {run}"), |run| node(&run.node))
+}
+
+fn node(node: &NodeId) -> String {
+    match node {
+        NodeId::Session(id) => format!("turn of {id}"),
+        NodeId::Job(id) => id.to_string(),
+    }
+}
+
+fn job_ended(body: &JobEnded) -> String {
+    let mut text = format!("{} {}", body.job, body.status);
+    if let Some(cause) = body.cause {
+        let _ = write!(text, "/{cause}");
+    }
+    if let Some(code) = body.code {
+        let _ = write!(text, ".{code}");
+    }
+    if let Some(after) = body.after {
+        let _ = write!(text, " after {after}");
+    }
+    for (set, mark) in [
+        (body.interrupted, " interrupted"),
+        (body.unreaped, " unreaped"),
+        (body.completed_anyway, " completed_anyway"),
+    ] {
+        text.push_str(if set { mark } else { "" });
+    }
+    text
+}
+
+fn moved(part: &ToolPart, ledger: &Ledger) -> String {
+    let mark = if part.interrupted { " interrupted" } else { "" };
+    let at =
+        |ms: Option<u64>| ms.map_or("-".into(), |ms| (ms as i64 - crate::world::WALL_MS as i64).to_string());
+    let state = crate::op::moved(part.state);
+    let whose = whose(ledger, part.run);
+    format!("{whose} {} {state}{mark} {}..{}", part.call, at(part.start_ms), at(part.end_ms))
+}
+
+fn note(body: &Note) -> String {
+    let code = match body.code {
+        NoteCode::ClockJump => "clock_jump",
+        NoteCode::StaleReport => "stale_report",
+        NoteCode::Unreaped => "unreaped",
+        NoteCode::Unknown => "unknown",
+    };
+    let job = body.job.as_ref().map_or(String::new(), |id| format!(" {id}"));
+    let value = body.value.map_or(String::new(), |value| format!(" {value}"));
+    format!("{code}{job}{value}")
+}

@@ -1,0 +1,327 @@
+//! A machine with all that is around it in a test: clock, host, parent, and the ledger of its records. Every step is
+//! checked.
+
+use fanin_machine::{
+    Close, Command, Ended, Facts, Launch, Member, Mono, Now, Open, Out, Reply, Report, RunRef, Said,
+    SessionCommand, State, Stop, StopTarget, Take, step,
+};
+use fanin_protocol::record::Level;
+use fanin_protocol::{
+    AgentSpec, Cause, Code, CommandSpec, Entry, JobId, JobKind, Lifetime, LogId, Output, Private, Spec,
+};
+use std::sync::Arc;
+
+use crate::broken::{Broken, Kept};
+use crate::host::Host;
+use crate::invariants;
+use crate::ledger::Ledger;
+use crate::op::{Aim, How, Launching, Op};
+use crate::parent::Parent;
+
+/// What holds for a whole test.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Jobs that may run at once.
+    pub slots: Option<u32>,
+    /// Grace of jobs that set none, in milliseconds.
+    pub grace_ms: u64,
+    /// Compare the facts with the fold of the records after every step, not only where a test asks for it.
+    pub fold_each: bool,
+    /// Keep the whole log.
+    pub keep_log: bool,
+    /// Check what costs a look at every job at each step of this many only; 0 and 1 are every step.
+    pub sparse: u32,
+}
+
+/// The machine and its surroundings.
+#[derive(Debug, Clone)]
+pub struct World {
+    /// The machine.
+    pub state: State,
+    /// What its records say.
+    pub ledger: Ledger,
+    /// What its waiters have.
+    pub parent: Parent,
+    /// What its host was told.
+    pub host: Host,
+    /// The time of the next step.
+    pub now: Now,
+    /// What holds for the whole test.
+    pub options: Options,
+    /// Crashes so far.
+    pub crashes: u32,
+    /// True while this process has the store open.
+    pub opened: bool,
+    /// 1 once it drains, 2 once all was told to stop.
+    pub closing: u8,
+    /// Steps so far.
+    pub steps: u32,
+    /// The records of all steps, where they are kept.
+    pub log: Vec<Entry>,
+    /// Where in `log` each step ends.
+    pub commits: Vec<usize>,
+}
+
+/// Where the wall clock of every test begins.
+pub const WALL_MS: u64 = 1_000_000_000;
+
+impl World {
+    /// A machine that has seen nothing.
+    pub fn new(options: Options) -> Self {
+        Self {
+            state: State::default(),
+            ledger: Ledger::default(),
+            parent: Parent::default(),
+            host: Host::default(),
+            now: Now { wall_ms: WALL_MS, mono: Mono(0) },
+            options,
+            crashes: 0,
+            opened: false,
+            closing: 0,
+            steps: 0,
+            log: Vec::new(),
+            commits: Vec::new(),
+        }
+    }
+
+    /// Lets something happen, and checks all that can be checked after one step.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`] names the promise that does not hold.
+    pub fn perform(&mut self, op: &Op) -> Result<Out, Broken> {
+        let command = match op {
+            Op::Crash => {
+                self.crash();
+                return Ok(Out::default());
+            }
+            Op::Wall(ms) => {
+                self.now.wall_ms = self.now.wall_ms.saturating_add_signed(*ms);
+                return Ok(Out::default());
+            }
+            Op::Why(_) | Op::WhyGroup(_) => return Ok(Out::default()),
+            Op::After(ms) => {
+                self.pass(*ms);
+                Command::Tick
+            }
+            Op::Alarm => {
+                let at = self.host.alarm.unwrap_or(self.now.mono);
+                self.pass(at.0.saturating_sub(self.now.mono.0));
+                Command::Tick
+            }
+            op => match self.command(op) {
+                Some(command) => command,
+                // Nobody is there who could say it.
+                None => return Ok(Out::default()),
+            },
+        };
+        self.step(command)
+    }
+
+    /// One command, checked.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::perform`].
+    pub fn step(&mut self, command: Command) -> Result<Out, Broken> {
+        let before = self.options.fold_each.then(|| self.state.facts().clone());
+        let is_open = (self.opened && self.ledger.open) || matches!(command, Command::Open(_));
+        let stale = self.is_stale(&command);
+        let mut out = Out::default();
+        step(&mut self.state, command.clone(), self.now, &mut out);
+
+        out.records.iter().try_for_each(|entry| self.ledger.take_in(entry))?;
+        self.follow(&command, &out);
+        self.host.take_in(&out.records, &out.effects, &self.ledger)?;
+        for effect in &out.effects {
+            if let fanin_machine::Effect::Answer { waiter, answer } = effect {
+                self.parent.answered(*waiter, answer, &self.ledger)?;
+            }
+        }
+        if let Some(before) = before {
+            invariants::fold(before, &out.records, self.state.facts())?;
+        }
+        invariants::reply(&out, stale, is_open)?;
+        self.steps += 1;
+        if self.opened {
+            invariants::state(self, out.unfinished)?;
+        }
+        if self.options.keep_log {
+            self.log.extend(out.records.iter().cloned());
+            self.commits.push(self.log.len());
+        }
+        Ok(out)
+    }
+
+    /// The process dies between two steps. All that its records say stays, and nothing else.
+    fn crash(&mut self) {
+        self.restart(self.state.facts().clone());
+    }
+
+    /// Goes on from recovered facts.
+    pub fn restart(&mut self, facts: Facts) {
+        self.state = State::recovered(facts);
+        self.parent.crashed();
+        self.host.crashed();
+        self.crashes += 1;
+        self.opened = false;
+        self.closing = 0;
+    }
+
+    /// Time passes on both clocks.
+    pub fn pass(&mut self, ms: u64) {
+        self.now.mono = self.now.mono.after(ms);
+        self.now.wall_ms = self.now.wall_ms.saturating_add(ms);
+    }
+
+    /// Takes in what the command and its reply say to those around the machine.
+    fn follow(&mut self, command: &Command, out: &Out) {
+        let accepted = !matches!(out.reply, Some(Reply::Refused(_)));
+        match command {
+            Command::Open(_) => self.opened = true,
+            Command::Take(take) if accepted => self.parent.asked(take.waiter, take.wanted.clone()),
+            Command::Release(waiter) => self.parent.left(*waiter),
+            Command::Ack(waiter) if accepted => self.parent.acknowledged(*waiter, &self.ledger),
+            Command::Session(SessionCommand::Close(id)) if accepted => self.parent.closed(id, &self.ledger),
+            Command::Session(SessionCommand::Turn(id)) => {
+                if let Some(Reply::Turn(run)) = out.reply {
+                    self.host.turns.insert(id.clone(), run);
+                }
+            }
+            Command::Close(Close::Drain) if accepted => self.closing = self.closing.max(1),
+            Command::Close(Close::Stop { .. }) if accepted => self.closing = 2,
+            _ => {}
+        }
+    }
+
+    fn is_stale(&self, command: &Command) -> bool {
+        matches!(command, Command::Report(report) if !self.ledger.is_open(report.run.fence))
+    }
+
+    /// The command that an operation stands for; `None` where a report has no run to come from.
+    pub fn command(&mut self, op: &Op) -> Option<Command> {
+        Some(match op {
+            Op::Open => Command::Open(Open {
+                log: LogId::parse("log").expect("a name"),
+                level: Level::Memory,
+                slots: self.options.slots,
+                grace_ms: self.options.grace_ms,
+                seed: 7,
+            }),
+            Op::Drain => Command::Close(Close::Drain),
+            Op::StopAll(grace_ms) => Command::Close(Close::Stop { grace_ms: *grace_ms }),
+            Op::Finish => Command::Close(Close::Finish),
+            Op::Session(id) => Command::Session(SessionCommand::Open(id.clone())),
+            Op::CloseSession(id) => Command::Session(SessionCommand::Close(id.clone())),
+            Op::Turn(id) => Command::Session(SessionCommand::Turn(id.clone())),
+            Op::Launch(launching) => Command::Launch(self.launch(launching)),
+            Op::Wait(waiter, wanted) => Command::Take(Take { waiter: *waiter, wanted: wanted.clone() }),
+            Op::Leave(waiter) => Command::Release(*waiter),
+            Op::Ack(waiter) => Command::Ack(*waiter),
+            Op::Stop(aim, grace_ms, cause) => {
+                Command::Stop(Stop { target: self.aim(aim), cause: *cause, grace_ms: *grace_ms })
+            }
+            Op::Bind(id) => {
+                report(self.host.runs.get(id), Said::Bound { pid: None, pgid: None, external_session: None })?
+            }
+            Op::Part(id, call, kind, state) => report(
+                self.host.runs.get(id),
+                Said::Part {
+                    call: format!("c{call}").into(),
+                    name: "tool".into(),
+                    kind: *kind,
+                    state: *state,
+                },
+            )?,
+            Op::TurnPart(id, call, state) => report(
+                self.host.turns.get(id),
+                Said::Part {
+                    call: format!("c{call}").into(),
+                    name: "tool".into(),
+                    kind: fanin_protocol::PartKind::Tool,
+                    state: *state,
+                },
+            )?,
+            Op::End(id, how) => report(self.host.runs.get(id), Said::Ended(ended(id, *how)))?,
+            Op::TurnEnd(id, how) => {
+                report(self.host.turns.get(id), Said::Ended(ended(&crate::op::job("turn"), *how)))?
+            }
+            Op::Crash | Op::After(_) | Op::Alarm | Op::Wall(_) | Op::Why(_) | Op::WhyGroup(_) => {
+                Command::Tick
+            }
+        })
+    }
+
+    fn launch(&mut self, launching: &Launching) -> Launch {
+        let spec = Arc::new(match launching.kind {
+            JobKind::Closure => Spec::Closure,
+            JobKind::Command => Spec::Command(CommandSpec::shell("true")),
+            JobKind::Agent => Spec::Agent(AgentSpec { agent: "worker".into(), prompt: "look".into() }),
+        });
+        let members = launching.jobs.iter().map(|id| Member {
+            id: id.clone(),
+            label: None,
+            spec: Arc::clone(&spec),
+            limits: launching.limits,
+            is_fresh: false,
+            tag: self.host.tag(id),
+        });
+        Launch {
+            members: members.collect(),
+            session: launching.session.clone(),
+            group: launching.group.clone(),
+            joins_turn: launching.joins,
+            policy: launching.policy,
+        }
+    }
+
+    fn aim(&self, aim: &Aim) -> StopTarget {
+        let lifetime = |id: &JobId| self.ledger.jobs.get(id).map_or(Lifetime(0), |job| job.lifetime);
+        match aim {
+            Aim::Job(id) => StopTarget::Job(id.clone()),
+            Aim::Exact(id) => StopTarget::Exact(id.clone(), lifetime(id)),
+            Aim::Other(id) => StopTarget::Exact(id.clone(), Lifetime(lifetime(id).0 + 1)),
+            Aim::Group(id) => StopTarget::Group(id.clone()),
+        }
+    }
+
+    /// All promises that are asked for at the end of a phase.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::perform`].
+    pub fn fold_holds(&self) -> Kept {
+        invariants::whole_fold(&self.log, self.state.facts())
+    }
+}
+
+fn report(run: Option<&RunRef>, what: Said) -> Option<Command> {
+    run.map(|run| Command::Report(Report { run: *run, what }))
+}
+
+fn ended(id: &JobId, how: How) -> Ended {
+    let output = || {
+        let text: Arc<str> = format!("output of {id}").into();
+        Some(Output {
+            bytes_total: text.len() as u64,
+            text: Private::new(text),
+            truncated: false,
+            invalid_utf8: false,
+        })
+    };
+    let failed = |cause, code, message: &str| Ended::Failed {
+        cause,
+        code,
+        message: message.into(),
+        output: output(),
+        exit: None,
+    };
+    match how {
+        How::Ok => Ended::Completed { output: output(), exit: None },
+        How::Empty => Ended::Completed { output: None, exit: None },
+        How::Failed => failed(Cause::Failed, None, "it failed"),
+        How::Panic => failed(Cause::Panic, None, "it panicked"),
+        How::Spawn => failed(Cause::Spawn, Some(Code::ProgramNotFound), "no such program"),
+        How::Lost => Ended::Lost,
+    }
+}

@@ -1,0 +1,10 @@
+//! Timelines: a script, and all that it gives. Each names the rules it guards.
+
+mod clocks;
+mod groups;
+mod jobs;
+mod parts;
+mod recovery;
+mod shutdown;
+mod stops;
+mod waits;
