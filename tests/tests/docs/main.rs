@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
     reason = "a test says what is wrong by a panic"
@@ -11,6 +12,7 @@ mod errors;
 mod events;
 mod limits;
 mod links;
+mod samples;
 mod states;
 #[path = "../tree/mod.rs"]
 mod tree;
