@@ -1,8 +1,6 @@
 //! The harness of the suites: the promises as checkers, scripts, the state search and the random sequences.
 //!
 //! Nothing here decides for the product; what a checker knows it learned from records, effects and replies.
-// This crate is test code throughout: a panic in it is a failed test.
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod broken;
 pub mod calm;
