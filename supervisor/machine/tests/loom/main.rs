@@ -6,9 +6,6 @@
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "helpers of tests")]
 
-#[path = "loom/guard.rs"]
 mod guard;
-#[path = "loom/log.rs"]
 mod log;
-#[path = "loom/pump.rs"]
 mod pump;
