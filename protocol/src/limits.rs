@@ -105,6 +105,10 @@ pub const TAIL_RECORDS: usize = 65_536;
 /// keeps that many from being freed.
 pub const READ_BATCH: usize = 256;
 
+/// Batches of records a subscriber passes over before it lets others have its thread: a filter that lets little
+/// through would hold it for a whole tail.
+pub const SKIP_BATCHES: usize = 32;
+
 /// Effects whose room a pump keeps for the next change: more came from a burst, and its memory goes back.
 pub const EFFECTS_ROOM: usize = 1_024;
 
