@@ -10,7 +10,7 @@ use fanin_protocol::{Cursor, GroupId, JobInfo};
 pub struct Snapshot {
     /// All up to and with this place is in it, and nothing behind.
     pub at: Cursor,
-    /// Jobs, in the order of their launch.
+    /// Jobs that are not over, in the order of their launch.
     pub jobs: Vec<JobInfo>,
     /// Groups that have neither fired nor been voided.
     pub groups: Vec<GroupId>,

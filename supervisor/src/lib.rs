@@ -47,6 +47,9 @@ pub use builder::{Builder, StartError};
 pub use clock::{Clock, SystemClock};
 pub use context::{Bound, RunContext, ToolCall};
 pub use core::CallError;
+pub use fanin_bus::{
+    Delivery, Event, Filter, FilterError, Since, Snapshot, SubscribeError, Subscription, TryNextError,
+};
 pub use fanin_machine::{JobFilter, Refusal};
 pub use fanin_protocol as protocol;
 pub use output::JobOutput;

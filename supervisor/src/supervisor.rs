@@ -4,12 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fanin_bus::{Filter, Since, Snapshot, SubscribeError, Subscription};
 use fanin_machine::{
     Close, Command, JobFilter, Refusal, Reply, SessionCommand, Stop, StopTarget, Wanted, why,
 };
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
-use fanin_protocol::{Cause, GroupId, IdError, JobId, JobInfo, JobList, Reason, SessionId, Status};
+use fanin_protocol::{
+    About, Cause, Cursor, GroupId, IdError, JobId, JobInfo, JobList, NodeId, Reason, SessionId, Status,
+};
 use tokio::task::AbortHandle;
 
 use crate::builder::Builder;
@@ -165,6 +168,39 @@ impl Supervisor {
         cell.progress()
     }
 
+    /// Follows the records: those that the filter lets through, in order, from a place of the subscriber's own. A slow
+    /// one costs only itself and is told exactly how many it missed.
+    ///
+    /// # Errors
+    ///
+    /// [`SubscribeError`] for a cursor of another log or above the newest record, or a filter that cannot be used.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it does not wait.
+    pub async fn subscribe(&self, filter: Filter, since: Since) -> Result<Subscription, SubscribeError> {
+        Subscription::new(Arc::clone(&self.owner.core().log), filter, since)
+    }
+
+    /// How things stand now, and what follows: jobs that are not over and groups that have not fired, and a
+    /// subscription to each later record, without a hole or a duplicate between the two (B46).
+    ///
+    /// # Errors
+    ///
+    /// [`SubscribeError::Filter`] where the filter cannot be used.
+    pub fn snapshot(&self, filter: Filter) -> Result<(Snapshot, Subscription), SubscribeError> {
+        filter.check()?;
+        let core = self.owner.core();
+        let (head, jobs, groups) = core.look(|state| {
+            let jobs = state.live_jobs().filter(|job| filter.covers(&about(job))).collect();
+            let groups = state.open_groups().filter(|group| filter.covers(group));
+            (state.facts().head(), jobs, groups.filter_map(|group| group.group).collect())
+        });
+        let at = Cursor { log: core.log.id().clone(), seq: head };
+        let events = Subscription::after(Arc::clone(&core.log), head, filter)?;
+        Ok((Snapshot { at, jobs, groups }, events))
+    }
+
     /// Stops a job in its newest lifetime: politely, and by force once its grace is over. A job that has not started
     /// is over at once; one that is over stays as it is.
     ///
@@ -228,6 +264,15 @@ impl Supervisor {
             tracing::warn!(tasks = core.scope.len(), "tasks that do not yield outlive the supervisor");
         }
     }
+}
+
+/// What a filter sees of a job.
+fn about(job: &JobInfo) -> About {
+    let session = match &job.session {
+        NodeId::Session(id) => Some(id.clone()),
+        NodeId::Job(_) => None,
+    };
+    About { session, job: Some(job.job.clone()), group: Some(job.group.clone()), ..About::default() }
 }
 
 impl fmt::Debug for Supervisor {
