@@ -211,7 +211,7 @@ fn the_end_comes_after_the_last_record() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
     fn pages_of_any_size_equal_reading_at_once(
