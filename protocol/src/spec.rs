@@ -9,12 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::job::JobKind;
 use crate::limits::{COMMAND_BYTES_MAX, LIMIT_MAX, OUTPUT_BYTES_MAX_MAX, PROMPT_BYTES_MAX};
 
-/// What a job shall do.
+/// What a job shall do. A closure has no spec: it cannot be written down and never survives the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spec {
-    /// A closure of the host program; it cannot be written down and never survives the process.
-    Closure,
     /// A command.
     Command(CommandSpec),
     /// A prompt for an agent.
@@ -25,7 +23,6 @@ impl Spec {
     /// The kind of job that this makes.
     pub const fn kind(&self) -> JobKind {
         match self {
-            Self::Closure => JobKind::Closure,
             Self::Command(_) => JobKind::Command,
             Self::Agent(_) => JobKind::Agent,
         }
@@ -38,7 +35,6 @@ impl Spec {
     /// [`SpecError`] names the field and what is wrong with it.
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
-            Self::Closure => Ok(()),
             Self::Command(command) => command.check(),
             Self::Agent(agent) => agent.check(),
         }

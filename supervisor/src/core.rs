@@ -179,10 +179,10 @@ impl Core {
     }
 
     /// Starts a run. The guard is made here, before the task exists.
-    fn spawn(self: &Arc<Self>, run: RunRef, job: JobId, spec: Arc<Spec>, tag: u64) {
-        let kind = spec.kind();
+    fn spawn(self: &Arc<Self>, run: RunRef, job: JobId, spec: Option<Arc<Spec>>, tag: u64) {
+        let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
         let own = self.hosted.lock().take_body(tag);
-        let Some(body) = own.or_else(|| self.body(spec)) else {
+        let Some(body) = own.or_else(|| self.body(spec?)) else {
             debug_assert!(false, "job {job} was launched without a body or a runner");
             return self.ended(run, &job, None);
         };

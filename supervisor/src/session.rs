@@ -8,7 +8,7 @@ use fanin_machine::{
     Answer, Command, Ended, Launch, Member, Refusal, Reply, Report, RunRef, Said, SessionCommand, Stop,
     StopTarget, Stopped, Wanted,
 };
-use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, JobKind, Lifetime, ResultEntry, SessionId};
+use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, Lifetime, ResultEntry, SessionId};
 
 use crate::chance;
 use crate::core::CallError;
@@ -157,12 +157,12 @@ impl Session {
         joins_turn: bool,
     ) -> Result<fanin_machine::Launched, LaunchError> {
         let core = self.owner.core();
-        for (index, job) in specs.iter().enumerate().filter(|(_, job)| job.body.is_none()) {
-            let kind = job.spec.kind();
-            let runner = core.runner(kind).filter(|_| kind != JobKind::Closure);
-            let runner = runner.ok_or(LaunchError::NoRunner { index, kind: kind.as_str() })?;
-            job.spec.check().map_err(|error| LaunchError::Rejected { index, problem: error.to_string() })?;
-            runner.check(&job.spec).map_err(|problem| LaunchError::Rejected { index, problem })?;
+        for (index, job) in specs.iter().enumerate() {
+            let Some(spec) = &job.spec else { continue };
+            let kind = spec.kind();
+            let runner = core.runner(kind).ok_or(LaunchError::NoRunner { index, kind: kind.as_str() })?;
+            spec.check().map_err(|error| LaunchError::Rejected { index, problem: error.to_string() })?;
+            runner.check(spec).map_err(|problem| LaunchError::Rejected { index, problem })?;
         }
         let members: Vec<Member> = {
             let mut hosted = core.hosted.lock();

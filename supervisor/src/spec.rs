@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_protocol::spec::{AgentSpec, CommandSpec, millis};
-use fanin_protocol::{Cause, GroupId, JobId, JobLimits, Policy, Spec};
+use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, Policy, Spec};
 
 use crate::body::Body;
 use crate::context::RunContext;
@@ -18,7 +18,8 @@ use crate::runner::Ending;
 pub struct JobSpec {
     pub(crate) id: Option<JobId>,
     pub(crate) label: Option<Arc<str>>,
-    pub(crate) spec: Arc<Spec>,
+    /// `None` for a closure.
+    pub(crate) spec: Option<Arc<Spec>>,
     pub(crate) limits: JobLimits,
     pub(crate) body: Option<Body>,
 }
@@ -75,7 +76,7 @@ impl JobSpec {
                 }
             })
         });
-        Self { body: Some(body), ..Self::new(label, Spec::Closure) }
+        Self::of(label, None, Some(body))
     }
 
     /// A program and its arguments. Needs a runner for commands.
@@ -95,8 +96,12 @@ impl JobSpec {
 
     /// Plain data for the runner of its kind.
     pub fn new(label: impl Into<Arc<str>>, spec: Spec) -> Self {
+        Self::of(label, Some(Arc::new(spec)), None)
+    }
+
+    fn of(label: impl Into<Arc<str>>, spec: Option<Arc<Spec>>, body: Option<Body>) -> Self {
         let label = Some(label.into()).filter(|label| !label.is_empty());
-        Self { id: None, label, spec: Arc::new(spec), limits: JobLimits::default(), body: None }
+        Self { id: None, label, spec, limits: JobLimits::default(), body }
     }
 
     /// The job's id; without one chance gives it. A known id answers the existing job (J-21).
@@ -134,7 +139,7 @@ impl fmt::Debug for JobSpec {
         f.debug_struct("JobSpec")
             .field("id", &self.id)
             .field("label", &self.label)
-            .field("kind", &self.spec.kind())
+            .field("kind", &self.spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind()))
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }

@@ -138,6 +138,5 @@ fn only_commands_are_taken() {
     let agent = Spec::Agent(AgentSpec { agent: "a".into(), prompt: "p".into() });
     assert_eq!(runner.kind(), JobKind::Command);
     assert!(runner.check(&agent).unwrap_err().contains("agent"));
-    assert!(runner.check(&Spec::Closure).is_err());
     assert!(runner.check(&Spec::Command(fanin_protocol::CommandSpec::argv(["true"]))).is_ok());
 }
