@@ -37,7 +37,7 @@ impl JobKind {
 pub enum Reason {
     /// Queued: no slot is free.
     Slot {
-        /// Place in the queue, from 1.
+        /// Place in its session's line, from 1; the lines take turns (SC-9).
         position: u64,
         /// Jobs that hold the slots, the longest-running first, eight at most.
         held_by: Vec<JobId>,

@@ -141,7 +141,14 @@ fn job_reason(world: &World, job: &JobSeen, reason: &Reason) -> bool {
     match reason {
         Reason::Slot { position, held_by } => {
             let run = held_by.iter().all(|id| ledger.jobs.get(id).is_some_and(|job| job.run.is_some()));
-            job.run.is_none() && run && *position >= 1 && held_by.is_empty() == (ledger.running == 0)
+            let is_before = |other: &&JobSeen| {
+                other.session == job.session
+                    && other.run.is_none()
+                    && other.ended.is_none()
+                    && other.lifetime < job.lifetime
+            };
+            let place = ledger.jobs.values().filter(is_before).count() as u64 + 1;
+            job.run.is_none() && run && *position == place && held_by.is_empty() == (ledger.running == 0)
         }
         Reason::Draining => job.run.is_none() && (world.closing > 0 || !ledger.open),
         Reason::Starting | Reason::Working => job.run.is_some() && job.stop.is_none(),

@@ -64,14 +64,14 @@ pub enum Answer {
     Jobs {
         /// One entry a job.
         entries: Vec<ResultEntry>,
-        /// The parent has all of these already.
+        /// Each of these was delivered to its parent already, or is being delivered as its wake.
         already_delivered: bool,
     },
     /// A group's result.
     Group {
         /// The result as it was fixed when the group fired.
         result: Arc<CombinedResult>,
-        /// The parent has it already.
+        /// It was delivered to its parent already, or is being delivered as its wake.
         already_delivered: bool,
     },
     /// The parent's wake.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fanin_protocol::record::{
     GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, MessageTaken, RunEnded,
-    RunStarted, StopTarget, TakenBy,
+    RunStarted, StopTarget,
 };
 use fanin_protocol::{
     About, Counts, Entry, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, Record, Seq, SessionId,
@@ -332,18 +332,19 @@ impl Facts {
     }
 
     fn group_sealed(&mut self, ts_ms: u64, body: &GroupSealed) -> Applied {
-        let (key, group) = self.find_group(&body.group)?;
+        let key = self.group_index.get(&body.group).ok_or("the group is not known")?;
+        let Some(group) = self.groups.get_mut(key.index()) else { return Err("the group is not known") };
         if group.sealed {
             return Err("the group is sealed");
         }
-        if group.members.len() != body.members.len() {
+        let ids = group.members.iter().map(|member| self.jobs.get(member.index()).map(|job| &job.id));
+        if !ids.eq(body.members.iter().map(Some)) {
             return Err("its members are not those that were queued");
         }
         group.sealed = true;
         group.sealed_at_ms = ts_ms;
         group.policy = body.policy;
-        let session = group.session;
-        if let Some(session) = self.sessions.get_mut(session.index()) {
+        if let Some(session) = self.sessions.get_mut(group.session.index()) {
             session.turn_group.take_if(|group| *group == key);
         }
         Ok(self.about_group(key))
@@ -382,33 +383,41 @@ impl Facts {
     }
 
     fn message_taken(&mut self, body: &MessageTaken) -> Applied {
-        let mut about = About::default();
-        for id in &body.keys {
-            let (key, group) = self.find_group(id)?;
-            if group.fired.is_none() || group.taken {
-                return Err("no message of the group is owed");
-            }
+        // All of it is looked at before anything changes.
+        let (groups, jobs) = (self.owed_groups(&body.keys)?, self.owed_results(&body.results)?);
+        for key in &groups {
+            let Some(group) = self.groups.get_mut(key.index()) else { continue };
             group.taken = true;
-            let session = group.session;
-            if let Some(session) = self.sessions.get_mut(session.index()) {
-                session.inbox.retain(|owed| *owed != key);
-            }
-            about = self.about_group(key);
-        }
-        for lifetime in &body.results {
-            let key = self.job_of_lifetime(*lifetime).ok_or("the result's job is not known")?;
-            let Some(job) = self.jobs.get_mut(key.index()) else {
-                return Err("the result's job is not known");
-            };
-            if job.ended.is_none() || (job.taken && body.by != TakenBy::Void) {
-                return Err("the result is not there, or was taken");
-            }
-            job.taken = true;
-            if about.session.is_none() {
-                about = self.about_group_of(key);
+            if let Some(session) = self.sessions.get_mut(group.session.index()) {
+                session.inbox.retain(|owed| owed != key);
             }
         }
-        Ok(about)
+        for key in &jobs {
+            if let Some(job) = self.jobs.get_mut(key.index()) {
+                job.taken = true;
+            }
+        }
+        Ok(match (groups.last(), jobs.first()) {
+            (Some(key), _) => self.about_group(*key),
+            (None, Some(key)) => self.about_group_of(*key),
+            (None, None) => About::default(),
+        })
+    }
+
+    fn owed_groups(&self, ids: &[GroupId]) -> Result<Vec<GroupKey>, &'static str> {
+        let owed = |id| {
+            let key = self.group_index.get(id)?;
+            self.groups.get(key.index()).filter(|group| group.fired.is_some() && !group.taken).map(|_| key)
+        };
+        distinct(ids.iter().map(owed)).ok_or("no message of the group is owed")
+    }
+
+    fn owed_results(&self, lifetimes: &[Lifetime]) -> Result<Vec<JobKey>, &'static str> {
+        let owed = |lifetime: &Lifetime| {
+            let key = self.job_of_lifetime(*lifetime)?;
+            self.jobs.get(key.index()).filter(|job| job.ended.is_some() && !job.taken).map(|_| key)
+        };
+        distinct(lifetimes.iter().map(owed)).ok_or("the result is not there, or was taken")
     }
 
     /// The job of a lifetime. Jobs are kept in the order of their `job.queued`, so their lifetimes rise.
@@ -492,6 +501,15 @@ impl Facts {
         }
         counts == group.counts && group.members.len() == counts.launched as usize
     }
+}
+
+/// All of these, where each is there and none twice.
+fn distinct<K: Copy + Ord>(keys: impl Iterator<Item = Option<K>>) -> Option<Vec<K>> {
+    let keys = keys.collect::<Option<Vec<K>>>()?;
+    let mut sorted = keys.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    (sorted.len() == keys.len()).then_some(keys)
 }
 
 /// What a run left to say, where it is anything.

@@ -180,15 +180,13 @@ fn answer_jobs(state: &mut State, id: WaiterId, out: &mut Out) {
     if over.is_empty() {
         return;
     }
-    // Taken are results of this parent that neither a wait nor a wake has delivered.
-    let results: Vec<JobKey> = over
-        .iter()
-        .copied()
-        .filter(|key| state.job(*key).is_some_and(|job| job.session == *session) && is_owed(state, *key))
-        .collect();
+    let owed = over.iter().copied().filter(|key| is_owed(state, *key));
+    // A wait of another parent only looks on: what it is told is not taken from the one it is owed to.
+    let (results, others): (Vec<JobKey>, Vec<JobKey>) =
+        owed.partition(|key| state.job(*key).is_some_and(|job| job.session == *session));
+    let already_delivered = results.is_empty() && others.is_empty();
     let share = RESULT_BYTES_MAX / over.len().max(1);
     let entries = over.iter().filter_map(|key| result::entry(state, *key, share)).collect();
-    let already_delivered = results.is_empty();
     offer(state, id, Offer { results, message: None });
     out.effect(Effect::Answer { waiter: id, answer: Answer::Jobs { entries, already_delivered } });
 }

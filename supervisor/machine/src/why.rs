@@ -45,12 +45,15 @@ fn queued(state: &State, key: JobKey, job: &Job) -> Reason {
     if state.memory.closing > Closing::No {
         return Reason::Draining;
     }
-    let line = state.memory.ready.get(&job.session);
-    let place = line.and_then(|line| line.iter().position(|waiting| *waiting == key)).unwrap_or_default();
+    let line = state.memory.ready.get(&job.session).into_iter().flatten();
+    let before = line.take_while(|waiting| **waiting != key).filter(|waiting| {
+        // One that ended in the queue stays in line until it comes up.
+        state.job(**waiting).is_some_and(|job| job.ended.is_none())
+    });
     let mut held_by: Vec<&Job> = state.facts.jobs.iter().filter(|job| job.run.is_some()).collect();
     held_by.sort_by_key(|job| job.started_at_ms);
     Reason::Slot {
-        position: place as u64 + 1,
+        position: before.count() as u64 + 1,
         held_by: held_by.into_iter().take(NAMED_MAX).map(|job| job.id.clone()).collect(),
     }
 }

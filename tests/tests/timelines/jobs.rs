@@ -559,3 +559,23 @@ fn an_exact_stop_of_another_lifetime_does_nothing() {
         "#]],
     );
 }
+
+// G14: a place in the queue counts who still waits.
+#[test]
+fn a_place_in_the_queue_counts_who_still_waits() {
+    check(
+        "slots 1; launch x; launch a; launch b; stop a; why b",
+        expect![[r#"
+            job.queued x
+            group.sealed [x]
+            run.started x
+            job.queued a
+            group.sealed [a]
+            job.queued b
+            group.sealed [b]
+            job.ended a cancelled/user
+            group.fired none_ok [a cancelled/user]
+            why b: waits for a slot, place 1 in the queue; slots are held by x
+        "#]],
+    );
+}

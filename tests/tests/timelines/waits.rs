@@ -631,3 +631,25 @@ fn idle_is_told_when_no_run_is_open() {
         "#]],
     );
 }
+
+// A wait of another session looks on: it takes nothing, and does not say that the parent has it.
+#[test]
+fn a_wait_of_another_session_takes_nothing() {
+    check(
+        "session t; launch a; wait w1 all in=t a; end a; ack w1; wait w2 wake; wait w3 any in=t a; ack w2; wait w4 any in=t a",
+        expect![[r#"
+            session.opened t
+            job.queued a
+            group.sealed [a]
+            run.started a
+            run.ended a completed
+            job.ended a completed
+            group.fired all_ok [a completed]
+            -> w1: [a completed]
+            -> w2: wake [a completed]
+            -> w3: [a completed] (already delivered)
+            message.taken [a] by inbox
+            -> w4: [a completed] (already delivered)
+        "#]],
+    );
+}
