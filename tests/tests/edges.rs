@@ -2,14 +2,6 @@
 //!
 //! The tables are those of the design. A new edge is a decision: it comes with a record in `docs/decisions/`.
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test says what is wrong by a panic"
-)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 

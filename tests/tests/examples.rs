@@ -1,7 +1,5 @@
 //! The programs of `examples/`, run: what they show a reader has to be so.
 
-#![allow(clippy::unwrap_used, reason = "a test says what is wrong by a panic")]
-
 use std::fs;
 
 use fanin_protocol::{Outcome, Status};

@@ -1,13 +1,5 @@
 //! The pages of `docs/` against the code: a page that no longer says what is there fails here.
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test says what is wrong by a panic"
-)]
-
 mod errors;
 mod events;
 mod limits;
