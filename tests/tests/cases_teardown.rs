@@ -312,7 +312,7 @@ fn a_waker_may_call_the_supervisor() {
         let (counts, caller, parent, jobs) =
             (Arc::clone(&calls), supervisor.clone(), session.clone(), group.jobs().to_vec());
         let call = move || {
-            // A name that the log keeps apart from others, and every kind of call that takes a lock.
+            // Every kind of call that takes a lock.
             drop(at_once(caller.session("other")));
             drop(poll_once(Box::pin(parent.wait_all(&jobs, None)).as_mut()));
             drop(poll_once(Box::pin(parent.next_wake()).as_mut()));
@@ -323,17 +323,15 @@ fn a_waker_may_call_the_supervisor() {
         let waker = Waker::from(Arc::new(Calls(call)));
         let mut context = Context::from_waker(&waker);
         let mut wait = Box::pin(group.wait(None));
-        let mut wake = Box::pin(session.next_wake());
+        let elsewhere = at_once(supervisor.session("elsewhere")).unwrap();
+        let mut wake = Box::pin(elsewhere.next_wake());
         assert!(wait.as_mut().poll(&mut context).is_pending());
         assert!(wake.as_mut().poll(&mut context).is_pending());
         gate.open();
         runtime.block_on(over(&supervisor, group.jobs()));
         // The end of the supervisor wakes the other one.
         runtime.block_on(supervisor.shutdown());
-        assert_eq!(
-            poll_once(wake.as_mut()).map(|wake| wake.err()),
-            std::task::Poll::Ready(Some(WaitError::Closed))
-        );
+        assert_eq!(at_once(wake.as_mut()).unwrap_err(), WaitError::Closed);
         drop((wait, wake));
         assert!(calls.load(Ordering::SeqCst) >= 2);
         // The waker holds handles of the supervisor; it goes first.
