@@ -35,7 +35,7 @@ impl Event {
         &self.0.record
     }
 
-    /// All that it is about.
+    /// What it is about, but for the run.
     pub fn about(&self) -> &About {
         &self.0.about
     }
@@ -57,7 +57,7 @@ impl Event {
 
     /// The run, where it is about one.
     pub fn run(&self) -> Option<Fence> {
-        self.0.about.run
+        self.0.run
     }
 
     /// The group, where it is about one or about its member.

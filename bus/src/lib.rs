@@ -18,7 +18,8 @@
 //! log.append(&mut vec![Entry {
 //!     seq: Seq(1),
 //!     ts_ms: 0,
-//!     about: About { session: Some(main.clone()), ..About::default() },
+//!     about: About { session: Some(main.clone()), ..About::default() }.into(),
+//!     run: None,
 //!     record: SessionOpened { session: main }.into(),
 //! }]);
 //! let Ok(Delivery::Event(event)) = events.try_next() else { panic!("an event") };

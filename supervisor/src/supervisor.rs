@@ -194,7 +194,7 @@ impl Supervisor {
         let (head, jobs, groups) = core.look(|state| {
             let jobs = state.live_jobs().filter(|job| filter.covers(&about(job))).collect();
             let groups = state.open_groups().filter(|group| filter.covers(group));
-            (state.facts().head(), jobs, groups.filter_map(|group| group.group).collect())
+            (state.facts().head(), jobs, groups.filter_map(|group| group.group.clone()).collect())
         });
         let at = Cursor { log: core.log.id().clone(), seq: head };
         let events = Subscription::after(Arc::clone(&core.log), head, filter)?;

@@ -20,9 +20,14 @@ pub(crate) fn log(tail: usize) -> Arc<Log> {
 pub(crate) fn append(log: &Log, records: impl IntoIterator<Item = (About, Record)>) {
     let places = log.head().0 + 1..;
     let entries = places.zip(records);
-    let mut batch =
-        entries.map(|(n, (about, record))| Entry { seq: Seq(n), ts_ms: n, about, record }).collect();
+    let mut batch = entries.map(|(n, (about, record))| entry(n, about, record)).collect();
     log.append(&mut batch);
+}
+
+/// What is about a job is about its run.
+fn entry(n: u64, about: About, record: Record) -> Entry {
+    let run = about.job.as_ref().map(|_| Fence(2));
+    Entry { seq: Seq(n), ts_ms: n, about: about.into(), run, record }
 }
 
 /// Appends this many records about nothing, one batch each.
@@ -36,7 +41,6 @@ pub(crate) fn about(session: &str, job: &str, group: &str) -> About {
         session: SessionId::parse(session).ok(),
         job: JobId::parse(job).ok(),
         lifetime: Some(Lifetime(1)),
-        run: Some(Fence(2)),
         group: GroupId::parse(group).ok(),
     }
 }

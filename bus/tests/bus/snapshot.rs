@@ -91,7 +91,7 @@ impl Driver {
         state.0.apply(&record);
         state.1 = state.1.next();
         self.moved.notify_all();
-        Entry { seq: state.1, ts_ms: 0, about: About::default(), record }
+        Entry { seq: state.1, ts_ms: 0, about: About::default().into(), run: None, record }
     }
 
     /// Waits until a record was decided.

@@ -96,14 +96,12 @@ impl State {
     }
 
     /// Groups that have neither fired nor been voided, oldest first, and what each is about.
-    pub fn open_groups(&self) -> impl Iterator<Item = About> {
-        self.facts.groups.iter().filter(|group| group.fired.is_none() && group.voided.is_none()).map(
-            |group| About {
-                session: self.session(group.session).map(|session| session.id.clone()),
-                group: Some(group.id.clone()),
-                ..About::default()
-            },
-        )
+    pub fn open_groups(&self) -> impl Iterator<Item = &About> {
+        self.facts
+            .groups
+            .iter()
+            .filter(|group| group.fired.is_none() && group.voided.is_none())
+            .map(|group| &*group.about)
     }
 
     /// Open runs of jobs: the slots in use.

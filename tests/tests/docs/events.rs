@@ -86,10 +86,15 @@ fn the_document_has_the_fields_of_the_page_and_no_others() {
         session: Some(session()),
         job: Some(job()),
         lifetime: Some(Lifetime(1)),
-        run: Some(Fence(2)),
         group: Some(group()),
     };
-    let entry = Entry { seq: Seq(3), ts_ms: 4, about, record: StoreClosed { queued: 0 }.into() };
+    let entry = Entry {
+        seq: Seq(3),
+        ts_ms: 4,
+        about: about.into(),
+        run: Some(Fence(2)),
+        record: StoreClosed { queued: 0 }.into(),
+    };
     let document = entry.to_json(&log()).unwrap();
     let rows = tree::table(&tree::read("docs/events.md"), "## The document");
     let mut shown = crate::first_names(&rows);

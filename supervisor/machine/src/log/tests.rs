@@ -34,7 +34,8 @@ fn append(log: &Log, count: u64) {
         .map(|n| Entry {
             seq: Seq(n),
             ts_ms: n,
-            about: About::default(),
+            about: About::default().into(),
+            run: None,
             record: StoreClosed { queued: n }.into(),
         })
         .collect();

@@ -35,7 +35,8 @@ fn append(log: &Log, numbers: std::ops::RangeInclusive<u64>) {
     let entry = |n| Entry {
         seq: Seq(n),
         ts_ms: n,
-        about: About::default(),
+        about: About::default().into(),
+        run: None,
         record: StoreClosed { queued: n }.into(),
     };
     log.append(&mut numbers.map(entry).collect());
