@@ -124,3 +124,24 @@ pub const RUN_SLOTS: usize = 10;
 
 /// Deepest nesting a frame may have: ours has 6, a hostile one would exhaust the stack (SEC-8).
 pub const NESTING_MAX: usize = 64;
+
+/// A manifest, or the lines on standard input of `fanin run --each`: a million file names fit (SC-12).
+pub const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Problems of one manifest told at once: more would scroll the first ones away.
+pub const PROBLEMS_SHOWN_MAX: usize = 50;
+
+/// Lines of a task's output that `fanin run` prints for people: one screen of them says why a program failed.
+pub const SHOWN_LINES_MAX: usize = 20;
+
+/// Bytes of one such line: a program that prints a megabyte without a line feed must not fill the screen.
+pub const SHOWN_LINE_BYTES_MAX: usize = 1_000;
+
+/// Time between two drawings of live progress: quick enough to look alive, slow enough to cost nothing.
+pub const REDRAW_EVERY: Duration = Duration::from_millis(100);
+
+/// After a third signal: how much longer than `KILL_WAIT` `fanin run` waits for the result before it gives up.
+pub const KILL_SLACK: Duration = Duration::from_secs(2);
+
+/// Notices about signals that wait to be shown: the four that change something, and a few impatient ones.
+pub const SIGNALS_TOLD_MAX: usize = 16;
