@@ -74,7 +74,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`Refusal::TurnOpen`] where a turn is open; [`CallError`] where the session or the supervisor is closed.
+    /// [`Refusal::TurnOpen`] where a turn is open; [`Refusal::Draining`] once all was told to stop; [`CallError`]
+    /// where the session or the supervisor is closed.
     ///
     /// # Cancel safety
     ///

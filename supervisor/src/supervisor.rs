@@ -233,8 +233,8 @@ impl Supervisor {
         }
     }
 
-    /// Drains, and stops all that lives with the cause `shutdown`. `grace` stands in for each job's own; zero stops
-    /// by force at once. A later call with a shorter grace brings the forced stop forward.
+    /// Drains, ends open turns, and stops all that lives with the cause `shutdown`. `grace` stands in for each job's
+    /// own; zero stops by force at once. A later call with a shorter grace brings the forced stop forward.
     pub fn stop_all(&self, grace: impl Into<Option<Duration>>) {
         let grace_ms = grace.into().map(millis);
         // Refused only where the supervisor is closed: then nothing lives.

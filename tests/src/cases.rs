@@ -168,6 +168,19 @@ impl Alive {
         One(self.clone())
     }
 
+    /// Waits until there is none. On a real clock only.
+    ///
+    /// # Panics
+    ///
+    /// Where that takes longer than [`STUCK`].
+    pub async fn gone(&self) {
+        let started = std::time::Instant::now();
+        while self.count() > 0 {
+            assert!(started.elapsed() < STUCK, "{} are still alive", self.count());
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
@@ -362,6 +375,17 @@ pub fn assert_nothing_lives(supervisor: &Supervisor) {
         let live = supervisor.list(&JobFilter { status: Some(status), ..JobFilter::default() });
         assert!(live.jobs.is_empty(), "still {status}: {live:?}");
     }
+}
+
+/// What a future gives within [`STUCK`].
+///
+/// # Panics
+///
+/// Where it takes longer.
+#[track_caller]
+pub fn soon<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
+    let at = Location::caller();
+    async move { tokio::time::timeout(STUCK, future).await.unwrap_or_else(|_| panic!("stuck at {at}")) }
 }
 
 /// Polls a future once; nobody is woken.

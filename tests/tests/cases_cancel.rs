@@ -104,7 +104,7 @@ async fn a_cancel_against_the_finish_leaves_one_end_and_tells_which() {
     println!("finish won, finished anyway, cancel won, never started: {won:?}");
     assert_eq!(won.iter().sum::<usize>(), 10_000);
     assert_nothing_lives(&supervisor);
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
     assert_eq!(alive.count(), 0);
     assert_no_panic_of_ours();
 }
@@ -225,7 +225,7 @@ async fn a_cancel_in_the_queue_releases_its_waiters_and_never_starts_it() {
     assert_eq!(second.cancel().await.unwrap(), Cancelled::AlreadyEnded(Status::Cancelled));
 
     let started = Instant::now();
-    let entry = third_over.await.unwrap();
+    let entry = soon(third_over).await.unwrap();
     assert_eq!(started.elapsed(), Duration::from_secs(5));
     assert_eq!((entry.summary().as_str(), entry.runs), ("error{timeout queue}", 0));
     assert_eq!(third.cancel().await.unwrap(), Cancelled::AlreadyEnded(Status::Error));
@@ -277,7 +277,7 @@ async fn who_was_cancelled_in_the_queue_never_runs() {
         }
         assert_no_wake_now(&session);
     }
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
     assert_no_panic_of_ours();
 }
 
@@ -306,7 +306,7 @@ fn a_queued_body_may_use_the_supervisor_in_its_destructor() {
             let mut labels: Vec<_> = labels.iter().map(|wake| summaries(wake)[0].0.clone()).collect();
             labels.sort();
             assert_eq!(labels, ["1", "2", "3"]);
-            supervisor.shutdown().await;
+            soon(supervisor.shutdown()).await;
         });
     });
 }
@@ -387,7 +387,7 @@ async fn a_cancel_in_the_start_window_leaves_nothing_running() {
         assert_eq!(alive.count(), 0, "cancelled and alive");
     }
     assert_no_wake_now(&session);
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
     assert_no_panic_of_ours();
 }
 
@@ -439,7 +439,7 @@ fn a_body_that_blocks_its_thread_is_given_up_in_time() {
             Ok("the real answer".into())
         });
         let blocks = session.start(blocks.grace(Duration::from_millis(50))).await.unwrap();
-        entered.passed().await;
+        soon(entered.passed()).await;
         let next = session.start(idle("next")).await.unwrap();
 
         let started = std::time::Instant::now();
@@ -455,7 +455,7 @@ fn a_body_that_blocks_its_thread_is_given_up_in_time() {
         assert_no_wake_now(&session);
 
         held.open();
-        supervisor.shutdown().await;
+        soon(supervisor.shutdown()).await;
         let after = supervisor.get(blocks.id()).unwrap();
         assert_eq!((after.status, after.cause), (Status::Cancelled, Some(Cause::User)));
     });
@@ -500,7 +500,9 @@ async fn a_body_may_stop_itself() {
                     assert_eq!(wake.entries[0].completed_anyway, !goes_on);
                     no_wake(&session).await;
                 }
-                Stops::ItsSession => assert_eq!(group.wait(None).await.unwrap_err().code(), "group_voided"),
+                Stops::ItsSession => {
+                    assert_eq!(soon(group.wait(None)).await.unwrap_err().code(), "group_voided")
+                }
             }
             assert_nothing_lives(&supervisor);
         }

@@ -29,7 +29,7 @@ async fn what_is_dead_at_birth_is_an_error_at_once() {
         idle("lives"),
     ];
     let group = session.fan_out(specs).await.unwrap();
-    let result = group.wait(None).await.unwrap();
+    let result = soon(group.wait(None)).await.unwrap();
     assert!(started.elapsed() < Duration::from_millis(100));
     let said: Vec<_> = result
         .entries
@@ -139,7 +139,7 @@ async fn three_reports_of_one_ending_are_one_ending() {
     gate.open();
     last.wait(STUCK).await.unwrap();
     assert_no_wake_now(&session);
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
     assert_eq!(runner.alive.count(), 0);
     assert_no_panic_of_ours();
 }
@@ -375,7 +375,7 @@ async fn a_panic_is_an_error_with_its_text_wherever_it_comes() {
     let kept = long[..PANIC_BYTES_MAX].to_owned();
     let long = JobSpec::run("2", |_| async move { panic!("{long}") });
     one_panics(&supervisor, &session, long, &kept).await;
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
     assert_no_panic_of_ours();
 }
 
@@ -407,7 +407,7 @@ async fn a_panic_while_a_job_is_stopped_is_no_error_of_it() {
     let user = "cancelled{user}";
     assert_eq!(ends, [user, user, user, "error{timeout run}"]);
     no_wake(&session).await;
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
     assert_no_panic_of_ours();
 }
 
@@ -431,6 +431,6 @@ async fn a_panic_whose_payload_panics_ends_its_job_and_no_other() {
     let statuses: Vec<_> = wake.entries.iter().map(|entry| entry.status).collect();
     assert_eq!(statuses, [Status::Completed, Status::Error, Status::Completed]);
     no_wake(&session).await;
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
     assert_no_panic_of_ours();
 }

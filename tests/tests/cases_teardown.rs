@@ -29,7 +29,7 @@ async fn a_shutdown_stops_all_and_releases_all() {
     assert!(poll_once(wait.as_mut()).is_pending());
 
     let started = Instant::now();
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
     assert_eq!(started.elapsed(), GRACE);
     assert_eq!(alive.count(), 0);
     assert_nothing_lives(&supervisor);
@@ -41,10 +41,10 @@ async fn a_shutdown_stops_all_and_releases_all() {
     assert!(result.entries.iter().all(|entry| entry.summary() == "cancelled{shutdown}"));
     drop(at_once(wake));
     // And it stays shut down, however often one says so.
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
     assert_eq!(session.start(idle("late")).await.unwrap_err().code(), "closed");
     assert_eq!(session.turn().await.unwrap_err().code(), "closed");
-    assert_eq!(group.wait(None).await.unwrap_err().code(), "closed");
+    assert_eq!(soon(group.wait(None)).await.unwrap_err().code(), "closed");
     assert_eq!(supervisor.cancel(&group.jobs()[0]).await.unwrap_err().code(), "closed");
 }
 
@@ -90,7 +90,7 @@ async fn several_shutdowns_at_once_are_one() {
                 chance.next();
                 tokio::spawn(async move {
                     chance.dawdle(3).await;
-                    supervisor.shutdown().await;
+                    soon(supervisor.shutdown()).await;
                     assert_nothing_lives(&supervisor);
                 })
             })
@@ -118,14 +118,36 @@ async fn a_shutdown_from_inside_a_body_ends_with_the_grace() {
     });
     let group = session.fan_out([idle("other"), body]).await.unwrap();
     let started = Instant::now();
-    let result = group.wait(None).await.unwrap();
+    let result = soon(group.wait(None)).await.unwrap();
     assert_eq!(started.elapsed(), GRACE);
     let ends = [("other", "completed"), ("shuts down", "cancelled{shutdown}")];
     assert_eq!(summaries(&result), ends.map(|(label, end)| (label.to_owned(), end.to_owned())));
     assert_eq!(session.start(idle("late")).await.unwrap_err().code(), "draining");
     // Somebody outside writes the end.
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
     assert_eq!(session.start(idle("late")).await.unwrap_err().code(), "closed");
+}
+
+// S-3, RE-10: an orderly stop ends the open turn, so that what it launched is told of like everything else.
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_the_open_turn_and_begins_no_other() {
+    let (supervisor, session) = start_with_parent().await;
+    let turn = session.turn().await.unwrap();
+    let job = session.start(stubborn("a", &Alive::new())).await.unwrap();
+    let mut wake = Box::pin(session.next_wake());
+    assert!(poll_once(wake.as_mut()).is_pending());
+    supervisor.drain();
+    assert!(poll_once(wake.as_mut()).is_pending(), "a drain leaves the turn alone");
+    supervisor.stop_all(Duration::ZERO);
+    let wake = soon(wake).await.unwrap();
+    assert_eq!(wake.result().group, *job.group());
+    assert_eq!(wake.result().entries[0].summary(), "cancelled{shutdown}");
+    wake.ack().await.unwrap();
+    assert_eq!(session.turn().await.unwrap_err().code(), "draining");
+    // Its holder is late, and that changes nothing.
+    turn.end().await.unwrap();
+    no_wake(&session).await;
+    soon(supervisor.shutdown()).await;
 }
 
 // SH-1: a drain lets run what runs, starts nothing, and says why.
@@ -141,14 +163,14 @@ async fn a_drain_waits_for_what_runs_and_starts_nothing() {
     let mut drained = Box::pin(supervisor.drained());
     assert!(poll_once(drained.as_mut()).is_pending());
     gate.open();
-    drained.await;
+    soon(drained).await;
     let status = |index: usize| supervisor.get(&group.jobs()[index]).unwrap().status;
     assert_eq!((status(0), status(1)), (Status::Completed, Status::Queued));
     assert_no_wake_now(&session);
     // A later stop in a hurry ends the rest.
     supervisor.stop_all(Duration::ZERO);
     assert_eq!(woken(&session).await.entries[1].summary(), "cancelled{shutdown}");
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
 }
 
 // SH-2: a stop in a hurry brings the force forward.
@@ -162,10 +184,10 @@ async fn a_second_stop_with_less_grace_brings_the_end_forward() {
     supervisor.stop_all(None);
     tokio::time::advance(Duration::from_secs(1)).await;
     supervisor.stop_all(Duration::from_secs(2));
-    group.wait(None).await.unwrap();
+    soon(group.wait(None)).await.unwrap();
     assert_eq!(started.elapsed(), Duration::from_secs(3));
     assert_eq!(alive.count(), 0);
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
 }
 
 // SC-6, B51: all handles dropped while jobs run, end, start and are launched: all tasks go, nobody panics.
@@ -200,9 +222,7 @@ async fn a_supervisor_dropped_at_any_time_takes_its_tasks_with_it() {
         drop((supervisor, group));
         drop(turn);
         drop(session);
-        while alive.count() > 0 {
-            tokio::task::yield_now().await;
-        }
+        alive.gone().await;
     }
     assert_no_panic_of_ours();
 }
@@ -230,10 +250,8 @@ fn the_last_handle_may_be_dropped_anywhere() {
         session.start(stubborn("other", &alive)).await.unwrap();
         drop((supervisor, session));
         entered.open();
-        gone.passed().await;
-        while alive.count() > 0 {
-            tokio::task::yield_now().await;
-        }
+        soon(gone.passed()).await;
+        alive.gone().await;
     });
 
     let handles = runtime.block_on(async {
@@ -243,9 +261,7 @@ fn the_last_handle_may_be_dropped_anywhere() {
     });
     not_stuck(move || drop(handles));
     runtime.block_on(async {
-        while alive.count() > 0 {
-            tokio::task::yield_now().await;
-        }
+        alive.gone().await;
     });
 
     let handles = runtime.block_on(start_with_parent());
@@ -356,9 +372,9 @@ fn a_shutdown_is_bounded_by_a_body_that_blocks() {
             Ok(().into())
         });
         let job = session.start(blocks).await.unwrap();
-        entered.passed().await;
+        soon(entered.passed()).await;
         let started = std::time::Instant::now();
-        supervisor.shutdown().await;
+        soon(supervisor.shutdown()).await;
         let took = started.elapsed();
         assert!(took >= 2 * KILL_WAIT && took < 2 * KILL_WAIT + Duration::from_secs(2), "{took:?}");
         assert_eq!(supervisor.get(job.id()).unwrap().status, Status::Cancelled);

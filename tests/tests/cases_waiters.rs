@@ -186,7 +186,7 @@ async fn whoever_waits_and_leaves_the_result_comes_exactly_once() {
         assert_no_wake_now(&session);
         assert_eq!(supervisor.why_group(group.id()), [], "round {round}");
     }
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
     assert_no_panic_of_ours();
 }
 
@@ -223,7 +223,7 @@ async fn wait_for_all_means_all() {
     let limited = session.wait_all(&jobs, Duration::from_millis(999)).await.unwrap_err();
     assert_eq!((limited.code(), started.elapsed()), ("wait_timed_out", Duration::from_millis(999)));
 
-    let all = session.wait_all(&jobs, None).await.unwrap();
+    let all = soon(session.wait_all(&jobs, None)).await.unwrap();
     assert!(started.elapsed() >= Duration::from_millis(1000));
     assert_eq!(
         all.entries.iter().map(output).collect::<Vec<_>>(),
@@ -232,7 +232,7 @@ async fn wait_for_all_means_all() {
     );
     assert!(all.entries.iter().all(|entry| entry.status == Status::Completed));
 
-    let (first, at) = any.await.unwrap();
+    let (first, at) = soon(any).await.unwrap();
     assert_eq!(first.entries.iter().map(output).collect::<Vec<_>>(), ["10"]);
     assert!(at - started < Duration::from_millis(200));
     no_wake(&session).await;
@@ -288,18 +288,18 @@ async fn a_dropped_wake_comes_again_byte_for_byte() {
     let newer = session.fan_out([idle("c")]).await.unwrap();
     over(&supervisor, newer.jobs()).await;
 
-    let first = session.next_wake().await.unwrap().result().to_text();
+    let first = soon(session.next_wake()).await.unwrap().result().to_text();
     for _ in 0..20 {
-        let held = same.next_wake().await.unwrap();
+        let held = soon(same.next_wake()).await.unwrap();
         assert_eq!(held.result().to_text(), first, "the oldest first, and as it was");
         // Who asks meanwhile gets the next one, and a third nobody.
-        let other = session.next_wake().await.unwrap();
+        let other = soon(session.next_wake()).await.unwrap();
         assert_eq!(other.result().group, *newer.id());
         assert_no_wake_now(&same);
         assert_eq!(supervisor.why_group(older.id()), [Reason::Offered]);
     }
     // The turn that takes it may crash in between: then it was not taken.
-    let held = session.next_wake().await.unwrap();
+    let held = soon(session.next_wake()).await.unwrap();
     drop(session.turn().await.unwrap());
     drop(held);
     assert_eq!(woken(&session).await.group, *older.id());
@@ -320,7 +320,7 @@ async fn two_takers_never_get_the_same_wake() {
                 tokio::spawn(async move {
                     let session = supervisor.session("parent").await.unwrap();
                     loop {
-                        let wake = session.next_wake().await.unwrap();
+                        let wake = soon(session.next_wake()).await.unwrap();
                         if chance.below(3) > 0 {
                             return wake.ack().await.unwrap().group.clone();
                         }
@@ -342,7 +342,7 @@ async fn two_takers_never_get_the_same_wake() {
         assert_eq!(taken, groups);
         assert_no_wake_now(&session);
     }
-    supervisor.shutdown().await;
+    soon(supervisor.shutdown()).await;
 }
 
 // BAR-9, R7: a parent that closes releases all who wait, and nothing of it goes on.
@@ -354,7 +354,7 @@ async fn a_closed_session_releases_all_waits() {
     let group = session.fan_out([stubborn("a", &alive), gated("b", &gate)]).await.unwrap();
     let fired = session.fan_out([idle("c")]).await.unwrap();
     over(&supervisor, fired.jobs()).await;
-    let held = session.next_wake().await.unwrap();
+    let held = soon(session.next_wake()).await.unwrap();
     let mut wait = Box::pin(group.wait(None));
     let mut wake = Box::pin(session.next_wake());
     let mut jobs = Box::pin(session.wait_all(group.jobs(), None));
@@ -368,12 +368,12 @@ async fn a_closed_session_releases_all_waits() {
     session.close().await.unwrap();
     assert_eq!(at_once(wait).unwrap_err(), WaitError::Voided);
     assert_eq!(at_once(wake).unwrap_err(), WaitError::Closed);
-    for waited in [jobs.await.unwrap(), foreign.await.unwrap()] {
+    for waited in [soon(jobs).await.unwrap(), soon(foreign).await.unwrap()] {
         assert!(waited.entries.iter().all(|entry| entry.summary() == "cancelled{parent}"));
     }
     assert_eq!(held.ack().await.unwrap().group, *fired.id(), "what is in hand stays readable");
     assert_eq!(supervisor.output(&fired.jobs()[0]).unwrap().text(), "done");
-    assert_eq!(session.next_wake().await.unwrap_err().code(), "session_closed");
+    assert_eq!(soon(session.next_wake()).await.unwrap_err().code(), "session_closed");
     assert_eq!(session.start(idle("late")).await.unwrap_err().code(), "session_closed");
     assert_eq!(alive.count(), 0);
     assert_nothing_lives(&supervisor);
