@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Code, Exit, Status};
-use crate::id::{GroupId, JobId, Lifetime, NodeId};
+use crate::id::{GroupId, JobId, Lifetime, SessionId};
 use crate::policy::Threshold;
 use crate::private::Private;
 use crate::text;
@@ -157,8 +157,8 @@ pub struct ResultEntry {
 pub struct CombinedResult {
     /// The group; also the key of its message.
     pub group: GroupId,
-    /// Its parent.
-    pub session: NodeId,
+    /// The session it belongs to.
+    pub session: SessionId,
     /// How it ended as a whole.
     pub outcome: Outcome,
     /// Members by how they ended.
@@ -172,6 +172,8 @@ pub struct CombinedResult {
     pub entries: Vec<ResultEntry>,
     /// Members that `entries` leaves out.
     pub entries_omitted: u32,
+    /// Members, listed or not, that may still be alive (J-18).
+    pub unreaped: u32,
     /// Frames the members' text in [`CombinedResult::to_text`]; chance, so that no member can guess it.
     pub nonce: u64,
 }
@@ -193,7 +195,7 @@ impl CombinedResult {
             self.write_entry(&mut out, entry);
         }
         if self.entries_omitted > 0 {
-            let _ = writeln!(out, "({} completed members are not listed)", self.entries_omitted);
+            let _ = writeln!(out, "({} more members are not listed)", self.entries_omitted);
         }
         out
     }

@@ -11,7 +11,7 @@ use fanin_machine::{
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
-    About, Cause, Cursor, GroupId, IdError, JobId, JobInfo, JobList, NodeId, Reason, SessionId, Status,
+    About, Cause, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Reason, SessionId, Status,
 };
 use tokio::task::AbortHandle;
 
@@ -268,11 +268,12 @@ impl Supervisor {
 
 /// What a filter sees of a job.
 fn about(job: &JobInfo) -> About {
-    let session = match &job.session {
-        NodeId::Session(id) => Some(id.clone()),
-        NodeId::Job(_) => None,
-    };
-    About { session, job: Some(job.job.clone()), group: Some(job.group.clone()), ..About::default() }
+    About {
+        session: Some(job.session.clone()),
+        job: Some(job.job.clone()),
+        group: Some(job.group.clone()),
+        ..About::default()
+    }
 }
 
 impl fmt::Debug for Supervisor {

@@ -18,8 +18,8 @@ fn group() -> GroupId {
     GroupId::parse("g").unwrap()
 }
 
-fn parent() -> NodeId {
-    NodeId::Session(SessionId::parse("main").unwrap())
+fn session() -> SessionId {
+    SessionId::parse("main").unwrap()
 }
 
 /// What records make of jobs. It refuses a record that it has seen, and one that it lacks the record before.
@@ -47,7 +47,7 @@ impl State {
         let info = |(job, status): (&JobId, &Status)| JobInfo {
             job: job.clone(),
             lifetime: Lifetime(1),
-            session: parent(),
+            session: session(),
             group: group(),
             index: 0,
             kind: JobKind::Closure,
@@ -108,7 +108,7 @@ impl Driver {
 }
 
 fn queued(job: JobId) -> Record {
-    let (parent, group) = (parent(), group());
+    let (parent, group) = (NodeId::Session(session()), group());
     let (spec, limits) = (Private::hidden(), JobLimits::default());
     JobQueued { job, parent, group, index: 0, kind: JobKind::Closure, label: None, spec, limits }.into()
 }

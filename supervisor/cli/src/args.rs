@@ -107,7 +107,7 @@ pub(crate) struct Flags {
     pub(crate) fail_fast: bool,
 
     /// What makes exit code 1: `partial`, any task that did not complete; `none-ok`, only if none completed
-    /// [default: partial]
+    /// [default: partial, but a manifest's `release` that was reached is enough]
     #[arg(long, value_name = "WHEN", value_parser = fail_on)]
     pub(crate) fail_on: Option<FailOn>,
 

@@ -51,6 +51,21 @@ pub(crate) enum DriveError {
 }
 
 impl DriveError {
+    /// A stable name; each has a row in `docs/errors.md`.
+    pub(crate) const fn code(&self) -> &'static str {
+        match self {
+            Self::Signals(_) => "signals",
+            Self::Start(error) => error.code(),
+            Self::Session(error) => error.code(),
+            Self::Launch(error) => error.code(),
+            Self::Watch(error) => error.code(),
+            Self::Wait(error) => error.code(),
+            Self::Call(error) => error.code(),
+            Self::StillAlive => "unreaped",
+            Self::Write(_) => "write",
+        }
+    }
+
     /// What it makes of the run.
     pub(crate) const fn exit(&self) -> Exit {
         match self {

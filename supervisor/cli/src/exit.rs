@@ -55,10 +55,11 @@ impl Exit {
 
     /// What a fired group deserves: the first that applies of 70, 130 or 143, 3, 1, 0.
     ///
-    /// `signal` is the last one that came in; it counts only where it ended a task. A signal whose drain let all
+    /// Without a word on when to fail, work that did not complete is a failure, unless the release of the group was
+    /// reached and only the rest was stopped. `signal` is the last one that came in; it counts only where it ended a task. A signal whose drain let all
     /// work complete changed nothing.
-    pub(crate) fn of(result: &CombinedResult, fail_on: FailOn, signal: Option<Signal>) -> Self {
-        if result.entries.iter().any(|entry| entry.unreaped) {
+    pub(crate) fn of(result: &CombinedResult, fail_on: Option<FailOn>, signal: Option<Signal>) -> Self {
+        if result.unreaped > 0 {
             return Self::Unreaped;
         }
         // Of a large group the entries leave some out: then any cancelled one may have been shut down.
@@ -71,9 +72,12 @@ impl Exit {
         if result.stopped_by == Some(Threshold::Deadline) {
             return Self::Deadline;
         }
+        let all = result.counts.completed == result.counts.launched;
         let enough = match fail_on {
-            FailOn::Partial => result.counts.completed == result.counts.launched,
-            FailOn::NoneOk => result.counts.completed > 0,
+            // Whoever asked for the first so many has got what was asked for.
+            None => all || result.stopped_by == Some(Threshold::Ok),
+            Some(FailOn::Partial) => all,
+            Some(FailOn::NoneOk) => result.counts.completed > 0,
         };
         if enough { Self::Done } else { Self::SomeNotCompleted }
     }
@@ -88,7 +92,7 @@ mod tests {
     /// One member that completed and one that ended as told.
     fn exit(status: Status, cause: Cause, fail_on: FailOn, signal: Option<Signal>) -> Exit {
         let members = vec![entry("a", Status::Completed, None), entry("b", status, Some((cause, None)))];
-        Exit::of(&result(members), fail_on, signal)
+        Exit::of(&result(members), Some(fail_on), signal)
     }
 
     #[test]
@@ -97,7 +101,19 @@ mod tests {
         assert_eq!(failed(FailOn::Partial), Exit::SomeNotCompleted);
         assert_eq!(failed(FailOn::NoneOk), Exit::Done);
         let none = result(vec![entry("a", Status::Error, Some((Cause::Timeout, Some(Code::Run))))]);
-        assert_eq!(Exit::of(&none, FailOn::NoneOk, None), Exit::SomeNotCompleted);
+        assert_eq!(Exit::of(&none, Some(FailOn::NoneOk), None), Exit::SomeNotCompleted);
+    }
+
+    #[test]
+    fn a_release_that_was_reached_is_done_unless_every_task_was_asked_for() {
+        let cancelled = entry("b", Status::Cancelled, Some((Cause::Group, None)));
+        let mut any = result(vec![entry("a", Status::Completed, None), cancelled]);
+        assert_eq!(Exit::of(&any, None, None), Exit::SomeNotCompleted);
+        any.stopped_by = Some(Threshold::Ok);
+        assert_eq!(Exit::of(&any, None, None), Exit::Done);
+        assert_eq!(Exit::of(&any, Some(FailOn::Partial), None), Exit::SomeNotCompleted);
+        any.stopped_by = Some(Threshold::NotOk);
+        assert_eq!(Exit::of(&any, None, None), Exit::SomeNotCompleted);
     }
 
     #[test]
@@ -109,7 +125,7 @@ mod tests {
         );
         assert_eq!(exit(Status::Error, Cause::Failed, FailOn::Partial, term), Exit::SomeNotCompleted);
         let done = result(vec![entry("a", Status::Completed, None)]);
-        assert_eq!(Exit::of(&done, FailOn::Partial, term), Exit::Done);
+        assert_eq!(Exit::of(&done, None, term), Exit::Done);
     }
 
     #[test]
@@ -117,8 +133,8 @@ mod tests {
         let mut large = result(vec![entry("a", Status::Error, Some((Cause::Failed, None)))]);
         (large.entries_omitted, large.counts.launched, large.counts.cancelled) = (1, 2, 1);
         let term = Some(Signal::Terminate);
-        assert_eq!(Exit::of(&large, FailOn::Partial, term), Exit::Signal(Signal::Terminate));
-        assert_eq!(Exit::of(&large, FailOn::Partial, None), Exit::SomeNotCompleted);
+        assert_eq!(Exit::of(&large, None, term), Exit::Signal(Signal::Terminate));
+        assert_eq!(Exit::of(&large, None, None), Exit::SomeNotCompleted);
     }
 
     #[test]
@@ -128,13 +144,11 @@ mod tests {
             entry("b", Status::Cancelled, Some((Cause::Group, None))),
         ]);
         all.stopped_by = Some(Threshold::Deadline);
-        assert_eq!(Exit::of(&all, FailOn::Partial, None), Exit::Deadline);
+        assert_eq!(Exit::of(&all, None, None), Exit::Deadline);
         let interrupted = Some(Signal::Interrupt);
-        assert_eq!(Exit::of(&all, FailOn::Partial, interrupted), Exit::Signal(Signal::Interrupt));
-        if let Some(entry) = all.entries.first_mut() {
-            entry.unreaped = true;
-        }
-        assert_eq!(Exit::of(&all, FailOn::Partial, interrupted), Exit::Unreaped);
+        assert_eq!(Exit::of(&all, None, interrupted), Exit::Signal(Signal::Interrupt));
+        all.unreaped = 1;
+        assert_eq!(Exit::of(&all, None, interrupted), Exit::Unreaped);
     }
 
     #[test]

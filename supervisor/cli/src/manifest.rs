@@ -91,14 +91,14 @@ fn concurrency(top: &Section<'_, '_>, problems: &mut Problems<'_>) -> usize {
     given.and_then(|n| usize::try_from(n).ok()).unwrap_or(RUN_SLOTS)
 }
 
-fn fail_on(top: &Section<'_, '_>, problems: &mut Problems<'_>) -> FailOn {
-    let Some(field) = top.field("fail_on") else { return FailOn::default() };
-    match field.string(problems) {
-        Some("none_ok") => FailOn::NoneOk,
-        Some("partial") | None => FailOn::Partial,
-        Some(other) => {
+fn fail_on(top: &Section<'_, '_>, problems: &mut Problems<'_>) -> Option<FailOn> {
+    let field = top.field("fail_on")?;
+    match field.string(problems)? {
+        "none_ok" => Some(FailOn::NoneOk),
+        "partial" => Some(FailOn::Partial),
+        other => {
             field.wrong(format!("`{other}` is not \"partial\" or \"none_ok\""), problems);
-            FailOn::default()
+            None
         }
     }
 }

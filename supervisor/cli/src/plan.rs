@@ -15,10 +15,9 @@ use crate::each;
 use crate::manifest;
 
 /// What counts as failure of the whole run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailOn {
     /// Any task that did not complete.
-    #[default]
     Partial,
     /// Only that no task completed.
     NoneOk,
@@ -46,8 +45,8 @@ pub(crate) struct Plan {
     pub(crate) concurrency: usize,
     /// When the rest is stopped.
     pub(crate) policy: Policy,
-    /// What counts as failure.
-    pub(crate) fail_on: FailOn,
+    /// What counts as failure, where somebody said so.
+    pub(crate) fail_on: Option<FailOn>,
 }
 
 /// Why nothing can be run: one line for each problem found.
@@ -148,7 +147,7 @@ pub(crate) fn plan(args: &RunArgs, inline: &[Inline], stdin: impl Read) -> Resul
         plan.concurrency = concurrency;
     }
     if let Some(fail_on) = flags.fail_on {
-        plan.fail_on = fail_on;
+        plan.fail_on = Some(fail_on);
     }
     if flags.fail_fast {
         plan.policy = Policy { at_ms: plan.policy.at_ms, ..Policy::FAIL_FAST };
@@ -162,7 +161,7 @@ pub(crate) fn plan(args: &RunArgs, inline: &[Inline], stdin: impl Read) -> Resul
 }
 
 fn of_tasks(tasks: Vec<Task>) -> Plan {
-    Plan { description: None, tasks, concurrency: RUN_SLOTS, policy: Policy::ALL, fail_on: FailOn::default() }
+    Plan { description: None, tasks, concurrency: RUN_SLOTS, policy: Policy::ALL, fail_on: None }
 }
 
 fn each_line(template: &str, flags: &Flags, stdin: impl Read) -> Result<Vec<Task>, Refused> {
@@ -271,7 +270,7 @@ mod tests {
         let plan = planned(&["cargo  check\n--all", "--task", "x=a=b"], "").unwrap();
         assert_eq!(labels(&plan), ["cargo check --all", "x"]);
         assert_eq!(command(&plan.tasks[1]).line, CommandLine::Shell("a=b".into()));
-        assert_eq!((plan.concurrency, plan.policy, plan.fail_on), (RUN_SLOTS, Policy::ALL, FailOn::Partial));
+        assert_eq!((plan.concurrency, plan.policy, plan.fail_on), (RUN_SLOTS, Policy::ALL, None));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use fanin_protocol::result::EntryOutput;
 use fanin_protocol::{
-    Cause, Code, CombinedResult, Counts, GroupId, JobId, JobInfo, JobKind, Lifetime, NodeId, Outcome,
-    ResultEntry, SessionId, Status,
+    Cause, Code, CombinedResult, Counts, GroupId, JobId, JobInfo, JobKind, Lifetime, Outcome, ResultEntry,
+    SessionId, Status,
 };
 
 /// A member that ran for a second.
@@ -54,13 +54,14 @@ pub(crate) fn result(mut entries: Vec<ResultEntry>) -> CombinedResult {
     }
     CombinedResult {
         group: GroupId::from_uuid([1; 16]),
-        session: NodeId::Session(SessionId::from_uuid([2; 16])),
+        session: SessionId::from_uuid([2; 16]),
         outcome: Outcome::of(counts),
         counts,
         stopped_by: None,
         duration_ms: 2_000,
         entries,
         entries_omitted: 0,
+        unreaped: 0,
         nonce: 3,
     }
 }
@@ -70,7 +71,7 @@ pub(crate) fn job(id: &str, index: u32) -> JobInfo {
     JobInfo {
         job: JobId::parse(id).unwrap(),
         lifetime: Lifetime(u64::from(index) + 1),
-        session: NodeId::Session(SessionId::from_uuid([2; 16])),
+        session: SessionId::from_uuid([2; 16]),
         group: GroupId::from_uuid([1; 16]),
         index,
         kind: JobKind::Command,

@@ -1,6 +1,6 @@
 //! Looking at the state: jobs as they stand, pages of them, and what the checkers ask.
 
-use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, NodeId, SessionId, Status};
+use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, SessionId, Status};
 
 use crate::state::{Job, JobKey, State};
 use crate::why;
@@ -134,7 +134,7 @@ impl State {
         Some(JobInfo {
             job: job.id.clone(),
             lifetime: job.lifetime,
-            session: NodeId::Session(self.session(job.session)?.id.clone()),
+            session: self.session(job.session)?.id.clone(),
             group: self.group(job.group)?.id.clone(),
             index: job.index,
             kind: job.kind,

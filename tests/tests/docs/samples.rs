@@ -30,13 +30,14 @@ pub(crate) fn group() -> GroupId {
 fn result() -> CombinedResult {
     CombinedResult {
         group: group(),
-        session: NodeId::Session(session()),
+        session: session(),
         outcome: Outcome::Empty,
         counts: Counts::default(),
         stopped_by: None,
         duration_ms: 0,
         entries: Vec::new(),
         entries_omitted: 0,
+        unreaped: 0,
         nonce: 1,
     }
 }

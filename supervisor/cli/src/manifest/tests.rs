@@ -51,7 +51,7 @@ shell = "true"
 fn every_key_is_understood() {
     let plan = parsed(FULL, &Flags::default()).unwrap();
     assert_eq!(plan.description.as_deref(), Some("everything a manifest can say"));
-    assert_eq!((plan.concurrency, plan.fail_on), (3, FailOn::NoneOk));
+    assert_eq!((plan.concurrency, plan.fail_on), (3, Some(FailOn::NoneOk)));
     assert_eq!(plan.policy, Policy { ok: Some(1), not_ok: Some(2), at_ms: Some(7_200_000) });
     let [first, second] = plan.tasks.as_slice() else { panic!("{plan:?}") };
     assert_eq!((first.label.as_str(), second.label.as_str()), ("the first", "task_2"));
