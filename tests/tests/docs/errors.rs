@@ -53,6 +53,33 @@ fn the_codes_that_are_read_are_those_that_are_given() {
     assert_eq!(refusals, there["Refusal"].len(), "a sample of each refusal");
 }
 
+#[test]
+fn the_exit_codes_are_those_of_the_program() {
+    let source = tree::read("supervisor/cli/src/exit.rs");
+    let arms = |head: &str| -> Vec<(Vec<String>, String)> {
+        let (_, body) = source.split_once(head).unwrap_or_else(|| panic!("there is no `{head}`"));
+        let lines =
+            body.lines().take_while(|line| *line != "    }").filter_map(|line| line.split_once(" => "));
+        let words =
+            |pattern: &str| pattern.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect();
+        lines.map(|(pattern, value)| (words(pattern), value.trim_matches([',', '"']).to_owned())).collect()
+    };
+    // The last word of a pattern tells the variants apart; those that share a number stand in one pattern.
+    let (numbers, names) = (arms("fn code(self) -> u8 {"), arms("fn name(self) -> &'static str {"));
+    let there: BTreeSet<(String, String)> = names
+        .into_iter()
+        .map(|(pattern, name)| {
+            let variant = pattern.iter().rfind(|word| !word.is_empty()).unwrap();
+            let (_, number) = numbers.iter().find(|(words, _)| words.contains(variant)).unwrap();
+            (number.clone(), name)
+        })
+        .collect();
+    assert!(there.len() >= 7, "{there:?}: they are not read rightly");
+    let rows = tree::table(&tree::read("docs/errors.md"), "## Exit codes of `fanin run`");
+    let shown = rows.iter().map(|row| (row[0].clone(), row[1].trim_matches('`').to_owned())).collect();
+    assert_eq!(there, shown);
+}
+
 /// The rows below an error's heading.
 fn shown(page: &str, error: &str) -> Codes {
     tree::table(page, &format!("## `{error}`"))

@@ -63,7 +63,8 @@ fn every_rule_that_the_code_cites_exists() {
 }
 
 fn pages() -> Vec<(String, String)> {
-    tree::files("docs").into_iter().filter(|(path, _)| path.ends_with(".md")).collect()
+    let docs = tree::files("docs").into_iter().filter(|(path, _)| path.ends_with(".md"));
+    docs.chain(["README.md", "CHANGELOG.md"].map(|path| (path.to_owned(), tree::read(path)))).collect()
 }
 
 /// The rules a text names: letters of a rule, a hyphen, a number. `P5` has no hyphen.
