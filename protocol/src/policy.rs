@@ -1,6 +1,10 @@
 //! When the rest of a group is told to stop. A group fires when all its members ended, whatever the policy.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+use crate::limits::LIMIT_MAX;
 
 /// `stop_rest_when`: the first of these that comes true stops the members still alive. None set: never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
@@ -29,11 +33,11 @@ impl Policy {
         Self { ok: Some(n), not_ok: None, at_ms: None }
     }
 
-    /// Checks the counts against the number of members.
+    /// Checks the counts against the number of members, and the deadline against what can be honoured.
     ///
     /// # Errors
     ///
-    /// A sentence that names the count and what would be right.
+    /// A sentence that names the rule and what would be right.
     pub fn check(&self, members: usize) -> Result<(), String> {
         for (name, count) in [("ok", self.ok), ("not_ok", self.not_ok)] {
             match count {
@@ -48,10 +52,13 @@ impl Policy {
                 _ => {}
             }
         }
-        if self.at_ms == Some(0) {
-            return Err("deadline: zero would stop all before they start".into());
+        match self.at_ms {
+            Some(0) => Err("deadline: zero would stop all before they start".into()),
+            Some(ms) if Duration::from_millis(ms) > LIMIT_MAX => {
+                Err(format!("deadline: {ms} ms is more than ten years; leave it out for no limit"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -157,7 +157,7 @@ impl Inner {
     /// Once after each `fill` is enough, since that adds one segment at the most. The caller drops it without the lock.
     fn cut(&mut self, tail: u64, width: usize) -> Option<StdArc<Segment>> {
         let next = Seq(self.oldest.0 + width as u64);
-        if self.head.next().0 < next.0 + tail {
+        if self.head.next().0 < next.0.saturating_add(tail) {
             return None;
         }
         self.oldest = next;
