@@ -4,6 +4,7 @@ use fanin_machine::{Held, WaiterId, Wanted};
 use fanin_protocol::{JobId, SessionId};
 
 use crate::broken::{Broken, Kept, ensure};
+use crate::invariants;
 use crate::op::{How, Op};
 use crate::world::World;
 
@@ -64,7 +65,6 @@ pub fn calm(world: &mut World, calm: Calm) -> Kept {
             break;
         }
     }
-    nothing_is_left(world)?;
     finish(world)
 }
 
@@ -105,6 +105,10 @@ fn nothing_is_left(world: &World) -> Kept {
 }
 
 fn finish(world: &mut World) -> Result<(), Broken> {
+    // Whatever was checked on the way, all is checked here.
+    world.options.sparse = 0;
+    invariants::state(world, false)?;
+    nothing_is_left(world)?;
     world.perform(&Op::Finish)?;
     ensure(!world.ledger.open, "SH-1", || "the store does not close".into())?;
     let held = Held { barriers: 0, ..world.state.held() };

@@ -30,6 +30,11 @@ impl Host {
         *self.tags.entry(job.clone()).or_insert(next)
     }
 
+    /// The hardest stop that a run was told.
+    pub fn stage(&self, run: Fence) -> Option<KillStage> {
+        self.stages.get(&run).copied()
+    }
+
     /// A crash takes marks, stops and the alarm.
     pub fn crashed(&mut self) {
         self.tags.clear();

@@ -5,11 +5,15 @@
 mod broken;
 pub mod calm;
 pub mod cases;
+pub mod coverage;
+
 pub mod host;
 pub mod invariants;
 pub mod ledger;
 pub mod op;
 pub mod parent;
+pub mod search;
+
 pub mod timeline;
 pub mod world;
 

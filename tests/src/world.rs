@@ -31,6 +31,8 @@ pub struct Options {
     pub keep_log: bool,
     /// Check what costs a look at every job at each step of this many only; 0 and 1 are every step.
     pub sparse: u32,
+    /// The wall clock stands still, so that states differ in times of one clock only.
+    pub wall_stands: bool,
 }
 
 /// The machine and its surroundings.
@@ -146,6 +148,10 @@ impl World {
         if self.opened {
             invariants::state(self, out.unfinished)?;
         }
+        if !self.ledger.open {
+            // Who waited was told; who holds an answer can acknowledge it no more.
+            self.parent.crashed();
+        }
         if self.options.keep_log {
             self.log.extend(out.records.iter().cloned());
             self.commits.push(self.log.len());
@@ -171,7 +177,9 @@ impl World {
     /// Time passes on both clocks.
     pub fn pass(&mut self, ms: u64) {
         self.now.mono = self.now.mono.after(ms);
-        self.now.wall_ms = self.now.wall_ms.saturating_add(ms);
+        if !self.options.wall_stands {
+            self.now.wall_ms = self.now.wall_ms.saturating_add(ms);
+        }
     }
 
     /// Takes in what the command and its reply say to those around the machine.

@@ -124,12 +124,13 @@ pub(crate) fn close_session(state: &mut State, key: SessionKey, out: &mut Out) {
     }
 }
 
-/// The epoch ends: all who still wait are told.
+/// The epoch ends: all who still wait are told, and nobody is kept. What a waiter holds and has not acknowledged
+/// stays owed.
 pub(crate) fn close_all(state: &mut State, out: &mut Out) {
-    let waiting: Vec<WaiterId> =
-        state.memory.waiters.iter().filter(|(_, waiter)| waiter.offer.is_none()).map(|(id, _)| *id).collect();
-    for id in waiting {
-        waiter::forget(state, id);
-        out.effect(Effect::Answer { waiter: id, answer: Answer::Closed });
+    let all: Vec<WaiterId> = state.memory.waiters.keys().copied().collect();
+    for id in all {
+        if waiter::forget(state, id).is_some_and(|waiter| waiter.offer.is_none()) {
+            out.effect(Effect::Answer { waiter: id, answer: Answer::Closed });
+        }
     }
 }

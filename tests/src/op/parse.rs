@@ -27,7 +27,7 @@ pub fn script(text: &str) -> Script {
     for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
         let words = Words::of(statement);
         match words.verb() {
-            "slots" => read.slots = Some(number(words.word(1)) as u32),
+            "slots" => read.slots = Some(words.word(1)).filter(|n| *n != "none").map(|n| number(n) as u32),
             _ => read.ops.push(op(&words, &mut groups)),
         }
     }

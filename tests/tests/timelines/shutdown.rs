@@ -195,3 +195,25 @@ fn the_last_record_waits_for_the_end_of_a_turn() {
         "#]],
     );
 }
+
+// G12: who holds an answer at the last record keeps nothing in memory, and can acknowledge no more.
+#[test]
+fn an_answer_that_is_held_at_the_end_stays_owed() {
+    check(
+        "launch a; end a; wait w1 wake; finish; ack w1; leave w1; crash; open; wait w2 wake",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            run.ended a completed
+            job.ended a completed
+            group.fired all_ok [a completed]
+            -> w1: wake [a completed]
+            store.closed 0 queued
+            = refused: the supervisor is not open
+            = refused: the supervisor is not open
+            store.opened clean
+            -> w2: wake [a completed]
+        "#]],
+    );
+}

@@ -1,0 +1,177 @@
+//! Which command met which state: the pairs that a search has to reach, told from records and answers alone.
+
+use fanin_machine::{KillStage, WaiterId, Wanted};
+use fanin_protocol::record::{StopTarget, TakenBy};
+use fanin_protocol::{GroupId, JobId, PartState, SessionId};
+
+use crate::op::{Aim, How, Op};
+use crate::parent::Offer;
+use crate::world::World;
+
+/// The pair of a command and what it finds; empty for what is no command.
+pub fn pair(world: &World, op: &Op) -> String {
+    let epoch = epoch(world);
+    let found = match op {
+        Op::Crash | Op::Wall(_) | Op::Why(_) | Op::WhyGroup(_) => return String::new(),
+        Op::Open => "Open".into(),
+        Op::Drain => "Close drain".into(),
+        Op::StopAll(_) => format!("Close stop, {}", runs(world)),
+        Op::Finish => format!("Close finish, {}", runs(world)),
+        Op::Session(id) => format!("Session open, {}", session(world, id)),
+        Op::CloseSession(id) => format!("Session close, {}", session(world, id)),
+        Op::Turn(id) => format!("Session turn, {}", session(world, id)),
+        Op::Launch(launching) => {
+            let verb = if launching.joins { "start" } else { "fan-out" };
+            let known = world.ledger.groups.contains_key(&launching.group)
+                || launching.jobs.iter().any(|id| world.ledger.jobs.contains_key(id));
+            let known = if known { "known" } else { "new" };
+            format!("Launch {verb}, {known}, {}", session(world, &launching.session))
+        }
+        Op::Wait(_, wanted) => format!("Take {}", taken(world, wanted)),
+        Op::Leave(id) => format!("Release, {}", waiter(world, *id)),
+        Op::Ack(id) => format!("Ack, {}", waiter(world, *id)),
+        Op::Stop(Aim::Job(id), ..) => format!("Stop job, {}", job(world, id)),
+        Op::Stop(Aim::Exact(id), ..) => format!("Stop exact, {}", job(world, id)),
+        Op::Stop(Aim::Other(_), ..) => "Stop exact, another lifetime".into(),
+        Op::Stop(Aim::Group(id), ..) => format!("Stop group, {}", group(world, id)),
+        Op::Bind(id) => format!("Report bound, {}", job(world, id)),
+        Op::Part(id, call, _, state) => {
+            format!("Report part {state:?}, {}, {}", part(world, id, *call), job(world, id))
+        }
+        Op::TurnPart(id, _, state) => format!("Report turn part {state:?}, {}", turn(world, id)),
+        Op::End(id, how) => format!("Report ended {}, {}", ended(*how), job(world, id)),
+        Op::TurnEnd(id, how) => format!("Report turn ended {}, {}", ended(*how), turn(world, id)),
+        Op::After(_) | Op::Alarm => {
+            let due = world.host.alarm.is_some_and(|at| at <= world.now.mono || *op == Op::Alarm);
+            format!("Tick, {}", if due { "due" } else { "nothing due" })
+        }
+    };
+    format!("{found}{epoch}")
+}
+
+/// How far the epoch is, where it is not simply open.
+fn epoch(world: &World) -> &'static str {
+    match (world.opened, world.ledger.open, world.closing) {
+        (false, false, _) if world.crashes > 0 => " [after a close]",
+        (false, _, _) => " [before the opening]",
+        (true, false, _) => " [closed]",
+        (true, true, 1) => " [draining]",
+        (true, true, 2) => " [stopping]",
+        (true, true, _) => "",
+    }
+}
+
+fn runs(world: &World) -> &'static str {
+    let turns = world.ledger.sessions.values().any(|session| session.turn.is_some());
+    match (world.ledger.running > 0, turns, world.ledger.queued > 0) {
+        (true, ..) => "jobs run",
+        (false, true, _) => "a turn is open",
+        (false, false, true) => "jobs are queued",
+        (false, false, false) => "nothing is open",
+    }
+}
+
+fn session(world: &World, id: &SessionId) -> &'static str {
+    match world.ledger.sessions.get(id) {
+        None => "unknown session",
+        Some(session) if session.closed => "closed session",
+        Some(session) if session.turn.is_some() => "busy session",
+        Some(_) => "idle session",
+    }
+}
+
+fn turn(world: &World, id: &SessionId) -> &'static str {
+    match world.host.turns.get(id) {
+        None => "no turn",
+        Some(run) if world.ledger.is_open(run.fence) => "open turn",
+        Some(_) => "turn is over",
+    }
+}
+
+fn job(world: &World, id: &JobId) -> &'static str {
+    let Some(job) = world.ledger.jobs.get(id) else { return "unknown job" };
+    let Some(fence) = job.run else { return if job.ended.is_some() { "job is over" } else { "queued job" } };
+    let forced = world.host.stage(fence) >= Some(KillStage::Forced);
+    match (job.stop.map(|(target, _)| target), world.ledger.runs[&fence].bound) {
+        (Some(StopTarget::Cancelled), _) if forced => "job forced to cancelled",
+        (Some(StopTarget::Cancelled), _) => "job stopping as cancelled",
+        (Some(_), _) if forced => "job forced to error",
+        (Some(_), _) => "job stopping as error",
+        (None, false) => "started job",
+        (None, true) => "bound job",
+    }
+}
+
+fn part(world: &World, id: &JobId, call: u8) -> &'static str {
+    let run = world.ledger.jobs.get(id).and_then(|job| job.run);
+    let run = run.and_then(|fence| world.ledger.runs.get(&fence));
+    let call = format!("c{call}");
+    match run.and_then(|run| run.parts.iter().find(|part| *part.call == *call)).map(|part| part.state) {
+        None => "new part",
+        Some(PartState::Pending) => "pending part",
+        Some(PartState::Running) => "running part",
+        Some(PartState::Completed | PartState::Error) => "part is over",
+    }
+}
+
+fn group(world: &World, id: &GroupId) -> &'static str {
+    let Some(group) = world.ledger.groups.get(id) else { return "unknown group" };
+    match (group.policy.is_some(), &group.fired, group.voided, group.taken) {
+        (_, _, true, _) => "voided group",
+        (_, Some(_), _, Some(TakenBy::Void)) => "fired group, void",
+        (_, Some(_), _, Some(_)) => "fired group, taken",
+        (_, Some(_), _, None) if world.parent.wake_is_out(id) => "fired group, wake is out",
+        (_, Some(_), _, None) if world.parent.held(id, group) => "fired group, held by a wait",
+        (_, Some(_), _, None) => "fired group, owed",
+        (false, None, false, _) => "open group",
+        (true, None, false, _) => "running group",
+    }
+}
+
+fn taken(world: &World, wanted: &Wanted) -> String {
+    match wanted {
+        Wanted::All(_, ids) => format!("all, {}", jobs(world, ids)),
+        Wanted::Any(_, ids) => format!("any, {}", jobs(world, ids)),
+        Wanted::Group(id) => format!("group, {}", group(world, id)),
+        Wanted::Wake(id) => {
+            let owed = world.ledger.owed().any(|(_, group)| group.session == *id);
+            format!("wake, {}, {}", if owed { "owed" } else { "nothing owed" }, session(world, id))
+        }
+        Wanted::Idle => {
+            format!("idle, {}", if world.ledger.running > 0 { "jobs run" } else { "no job runs" })
+        }
+    }
+}
+
+fn jobs(world: &World, ids: &[JobId]) -> &'static str {
+    let over = |id: &&JobId| world.ledger.jobs.get(*id).is_some_and(|job| job.ended.is_some());
+    let known = ids.iter().all(|id| world.ledger.jobs.contains_key(id));
+    let had = ids.iter().filter(|id| world.parent.has(id)).count();
+    match ids.iter().filter(over).count() {
+        _ if !known => "unknown job",
+        0 => "none over",
+        n if n < ids.len() => "some over",
+        n if had == n => "all over and taken",
+        _ if had > 0 => "all over, some taken",
+        _ => "all over",
+    }
+}
+
+fn waiter(world: &World, id: WaiterId) -> &'static str {
+    match world.parent.waits.get(&id).map(|wait| &wait.offer) {
+        None => "nobody",
+        Some(None) => "waits",
+        Some(Some(Offer::Results(_))) => "holds results",
+        Some(Some(Offer::Group(_))) => "holds a group",
+        Some(Some(Offer::Wake(..))) => "holds a wake",
+        Some(Some(Offer::Known)) => "holds what is known",
+    }
+}
+
+const fn ended(how: How) -> &'static str {
+    match how {
+        How::Ok | How::Empty => "well",
+        How::Failed | How::Panic | How::Spawn => "badly",
+        How::Lost => "by its guard",
+    }
+}

@@ -1,0 +1,160 @@
+//! What can happen next in a search. A menu is kept small, so that all of it can be searched.
+
+use fanin_machine::{WaiterId, Wanted};
+use fanin_protocol::{JobId, PartKind, PartState};
+
+use crate::op::{self, Aim, How, Op};
+use crate::world::{Options, World};
+
+/// The operations of a search, and how often each may happen.
+#[derive(Debug, Clone, Default)]
+pub struct Menu {
+    /// Jobs that may run at once.
+    pub slots: Option<u32>,
+    /// Launches to choose from, each as a script; one whose jobs are known is on the menu once more only in
+    /// `repeats`.
+    pub launches: Vec<&'static str>,
+    /// Who can wait at once.
+    pub waiters: u64,
+    /// What they can wait for, as a script behind `wait w1`.
+    pub waits: Vec<&'static str>,
+    /// How a run can end.
+    pub ends: Vec<How>,
+    /// Runners say that they are up.
+    pub binds: bool,
+    /// States that the one part of a run can be reported in.
+    pub parts: Vec<PartState>,
+    /// Turns of the session.
+    pub turns: u32,
+    /// States that the one part of a turn can be reported in.
+    pub turn_parts: Vec<PartState>,
+    /// Late reports of runs and turns that are over.
+    pub late: bool,
+    /// Time passes to the next alarm.
+    pub time: bool,
+    /// Crashes; each is followed by an opening.
+    pub crashes: u32,
+    /// Anything else, as scripts: stops, closes, and what will be refused.
+    pub others: Vec<&'static str>,
+    /// What may come before the opening after a crash.
+    pub early: Vec<&'static str>,
+}
+
+impl Menu {
+    /// The world before the first choice: open, with session `s`.
+    pub(super) fn start(&self) -> World {
+        let options = Options {
+            slots: self.slots,
+            grace_ms: 10,
+            fold_each: true,
+            wall_stands: true,
+            ..Options::default()
+        };
+        let mut world = World::new(options);
+        for op in op::script("open; session s").ops {
+            world.perform(&op).unwrap_or_else(|broken| panic!("{broken}"));
+        }
+        world
+    }
+
+    /// How a script of this search begins.
+    pub(super) fn head(&self) -> String {
+        self.slots.map_or_else(|| "slots none".into(), |slots| format!("slots {slots}"))
+    }
+
+    /// What can happen in a world. The order is that of the menu, so that a choice can be named by its place.
+    pub(super) fn moves(&self, world: &World, ops: &mut Vec<Op>) {
+        if !world.opened {
+            ops.push(Op::Open);
+            scripts(&self.early, ops);
+            return;
+        }
+        self.launches(world, ops);
+        self.waits(world, ops);
+        for (id, run) in &world.host.runs {
+            let is_open = world.ledger.is_open(run.fence);
+            self.reports(id, is_open, ops);
+        }
+        self.turns(world, ops);
+        if self.time && world.host.alarm.is_some() {
+            ops.push(Op::Alarm);
+        }
+        if world.crashes < self.crashes {
+            ops.push(Op::Crash);
+        }
+        scripts(&self.others, ops);
+    }
+
+    fn launches(&self, world: &World, ops: &mut Vec<Op>) {
+        for launch in self.launches.iter().flat_map(|text| op::script(text).ops) {
+            let is_new = match &launch {
+                Op::Launch(launching) => launching.jobs.iter().all(|id| !world.ledger.jobs.contains_key(id)),
+                _ => false,
+            };
+            if is_new {
+                ops.push(launch);
+            }
+        }
+    }
+
+    fn waits(&self, world: &World, ops: &mut Vec<Op>) {
+        let mut is_next = true;
+        for waiter in (1..=self.waiters).map(WaiterId) {
+            if world.parent.waits.contains_key(&waiter) {
+                ops.push(Op::Leave(waiter));
+                ops.push(Op::Ack(waiter));
+            } else if is_next {
+                // Names do not matter: the next free one is as good as any other.
+                is_next = false;
+                let text = |wait: &&str| op::script(&format!("wait w{} {wait}", waiter.0)).ops;
+                ops.extend(self.waits.iter().flat_map(text).filter(|op| is_known(world, op)));
+            }
+        }
+    }
+
+    fn reports(&self, id: &JobId, is_open: bool, ops: &mut Vec<Op>) {
+        if !is_open {
+            if self.late {
+                ops.extend([
+                    Op::Bind(id.clone()),
+                    Op::Part(id.clone(), 1, PartKind::Tool, PartState::Running),
+                    Op::End(id.clone(), How::Ok),
+                ]);
+            }
+            return;
+        }
+        if self.binds {
+            ops.push(Op::Bind(id.clone()));
+        }
+        ops.extend(self.parts.iter().map(|state| Op::Part(id.clone(), 1, PartKind::Tool, *state)));
+        ops.extend(self.ends.iter().map(|how| Op::End(id.clone(), *how)));
+    }
+
+    fn turns(&self, world: &World, ops: &mut Vec<Op>) {
+        let session = op::session("s");
+        let Some(seen) = world.ledger.sessions.get(&session) else { return };
+        let had = world.host.turns.contains_key(&session);
+        if seen.turns < self.turns {
+            ops.push(Op::Turn(session.clone()));
+        }
+        if seen.turn.is_some() || (self.late && had) {
+            ops.extend(self.turn_parts.iter().map(|state| Op::TurnPart(session.clone(), 1, *state)));
+            ops.push(Op::TurnEnd(session, How::Ok));
+        }
+    }
+}
+
+fn scripts(texts: &[&'static str], ops: &mut Vec<Op>) {
+    ops.extend(texts.iter().flat_map(|text| op::script(text).ops));
+}
+
+/// Waits and stops of what nobody has launched yet are for the menu of refusals.
+fn is_known(world: &World, op: &Op) -> bool {
+    match op {
+        Op::Wait(_, Wanted::All(_, jobs) | Wanted::Any(_, jobs)) => {
+            jobs.iter().all(|id| world.ledger.jobs.contains_key(id))
+        }
+        Op::Wait(_, Wanted::Group(id)) | Op::Stop(Aim::Group(id), ..) => world.ledger.groups.contains_key(id),
+        _ => true,
+    }
+}
