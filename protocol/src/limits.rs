@@ -8,9 +8,6 @@ pub const ID_BYTES_MAX: usize = 64;
 /// Longest label: one line of a terminal, also with wide characters (SC-12).
 pub const LABEL_BYTES_MAX: usize = 200;
 
-/// Smallest group: an empty fan-out is a mistake of the caller, not a result (B56).
-pub const GROUP_MEMBERS_MIN: usize = 1;
-
 /// Largest group of the operator profile: what the whole machine was measured with (14.14).
 pub const GROUP_MEMBERS_MAX: usize = 1_000_000;
 
@@ -121,6 +118,15 @@ pub const CLOCK_JUMP: Duration = Duration::from_secs(3600);
 
 /// Slots of `fanin run` unless `--concurrency` says otherwise (14.14).
 pub const RUN_SLOTS: usize = 10;
+
+/// Jobs of a page unless somebody says otherwise: a screen or two.
+pub const PAGE_JOBS: usize = 100;
+
+/// Ids that a reason names at the most: enough to act on, short enough to read.
+pub const REASON_IDS_MAX: usize = 8;
+
+/// Stale runs that are remembered, so that each is noted once; beyond, the oldest may be noted again (J-16).
+pub const STALE_RUNS_MAX: usize = 4_096;
 
 /// Deepest nesting a frame may have: ours has 6, a hostile one would exhaust the stack (SEC-8).
 pub const NESTING_MAX: usize = 64;

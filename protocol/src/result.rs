@@ -175,7 +175,23 @@ pub struct CombinedResult {
     /// Members, listed or not, that may still be alive (J-18).
     pub unreaped: u32,
     /// Frames the members' text in [`CombinedResult::to_text`]; chance, so that no member can guess it.
+    /// On the wire 16 hex digits: not every reader has whole numbers of this size.
+    #[serde(with = "hex")]
     pub nonce: u64,
+}
+
+mod hex {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{number:016x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        u64::from_str_radix(&digits, 16).map_err(D::Error::custom)
+    }
 }
 
 impl CombinedResult {

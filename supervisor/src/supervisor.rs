@@ -179,7 +179,17 @@ impl Supervisor {
     ///
     /// Cancel safe: it does not wait.
     pub async fn subscribe(&self, filter: Filter, since: Since) -> Result<Subscription, SubscribeError> {
-        Subscription::new(Arc::clone(&self.owner.core().log), filter, since)
+        let core = self.owner.core();
+        let log = Arc::clone(&core.log);
+        match since {
+            // What was decided is a place of the log, also where it is still on its way there.
+            Since::Cursor(Cursor { log: id, seq })
+                if id == *log.id() && seq <= core.look(|state| state.facts().head()) =>
+            {
+                Subscription::after(log, seq, filter)
+            }
+            since => Subscription::new(log, filter, since),
+        }
     }
 
     /// How things stand now, and what follows: jobs that are not over and groups that have not fired, and a

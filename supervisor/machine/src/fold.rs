@@ -416,10 +416,12 @@ impl Facts {
                 job.taken = true;
             }
         }
-        Ok(match (groups.last(), jobs.first()) {
-            (Some(key), _) => self.about_group(*key),
-            (None, Some(key)) => self.about_group_of(*key),
-            (None, None) => nothing(),
+        Ok(match (groups.as_slice(), jobs.first()) {
+            ([key], _) => self.about_group(*key),
+            // Of several groups only the session is the same.
+            ([key, ..], _) => self.about_session_of(*key),
+            ([], Some(key)) => self.about_group_of(*key),
+            ([], None) => nothing(),
         })
     }
 
@@ -491,6 +493,11 @@ impl Facts {
 
     fn about_group(&self, key: GroupKey) -> Subject {
         self.groups.get(key.index()).map_or_else(nothing, |group| (Arc::clone(&group.about), None))
+    }
+
+    fn about_session_of(&self, key: GroupKey) -> Subject {
+        let session = self.groups.get(key.index()).map(|group| group.session);
+        session.map_or_else(nothing, |session| self.about(Node::Session(session)))
     }
 
     fn about_group_of(&self, key: JobKey) -> Subject {

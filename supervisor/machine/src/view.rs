@@ -1,5 +1,6 @@
 //! Looking at the state: jobs as they stand, pages of them, and what the checkers ask.
 
+use fanin_protocol::limits::PAGE_JOBS;
 use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, SessionId, Status};
 
 use crate::state::{Job, JobKey, State};
@@ -18,12 +19,9 @@ pub struct JobFilter {
     pub kind: Option<JobKind>,
     /// From this lifetime on; where the page before left off.
     pub from: Option<Lifetime>,
-    /// Entries of a page at the most; 0 is read as [`PAGE`].
+    /// Entries of a page at the most; 0 is read as [`PAGE_JOBS`].
     pub limit: usize,
 }
-
-/// Entries of a page unless the filter says otherwise: a screen or two.
-pub const PAGE: usize = 100;
 
 /// What memory still holds. All is zero once everything is over, taken and left (G12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,7 +68,7 @@ impl State {
 
     /// Jobs, oldest first, a page at a time.
     pub fn jobs(&self, filter: &JobFilter) -> JobList {
-        let limit = if filter.limit == 0 { PAGE } else { filter.limit };
+        let limit = if filter.limit == 0 { PAGE_JOBS } else { filter.limit };
         let first = filter.from.map_or(0, |from| self.facts.jobs.partition_point(|job| job.lifetime < from));
         let mut jobs = Vec::new();
         let mut next = None;

@@ -20,7 +20,7 @@ fn the_document_has_the_result_and_the_exit_code() {
     assert_eq!(document["exit"], json!({ "code": 1, "name": "some_not_completed" }));
     assert_eq!(document["outcome"], "partial");
     assert_eq!(document["counts"], json!({ "launched": 3, "completed": 1, "error": 2, "cancelled": 0 }));
-    assert!(document["group"].is_string() && document["session"].is_object(), "{document}");
+    assert!(document["group"].is_string() && document["session"].is_string(), "{document}");
     assert!(document["duration_ms"].is_u64());
     let entries = document["entries"].as_array().unwrap();
     let part = |key: &str| entries.iter().map(|entry| entry[key].clone()).collect::<Vec<_>>();
@@ -40,4 +40,17 @@ fn a_run_that_is_fine_says_so() {
     assert_eq!(code, Some(0));
     assert_eq!(document["exit"], json!({ "code": 0, "name": "done" }));
     assert_eq!(document["outcome"], "all_ok");
+}
+
+#[test]
+fn an_error_is_a_document_too() {
+    let folder = tempdir().unwrap();
+    for words in [["--json", "no/such.toml"], ["--json", "--no-such-flag"]] {
+        let ended = run(folder.path(), &words);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
+        let document: Value = serde_json::from_str(ended.stderr.lines().next().unwrap()).unwrap();
+        assert_eq!((&document["schema"], &document["code"]), (&json!("fanin.error/1"), &json!("usage")));
+        let named = words[1].trim_start_matches('-');
+        assert!(document["message"].as_str().unwrap().contains(named), "{document}");
+    }
 }
