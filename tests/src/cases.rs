@@ -14,8 +14,10 @@ use fanin_supervisor::{JobError, JobFilter, JobSpec, RunContext, Session, Superv
 use tokio::sync::watch;
 
 mod agent;
+mod witness;
 
 pub use agent::FakeAgent;
+pub use witness::Witness;
 
 /// Longer than anything a test waits for on a real clock; a test that reaches it hangs and says so.
 pub const STUCK: Duration = Duration::from_secs(20);
@@ -108,6 +110,12 @@ impl Chance {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    }
+
+    /// Chance of its own for a task beside.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        Self(self.next())
     }
 
     /// A number below `bound`.

@@ -53,6 +53,7 @@ async fn a_cancel_against_the_finish_leaves_one_end_and_tells_which() {
     let alive = Alive::new();
     let supervisor = Supervisor::builder().slots(AT_ONCE - 5).start().await.unwrap();
     let session = supervisor.session("parent").await.unwrap();
+    let witness = Witness::of(&supervisor).await;
     let mut won = [0; 4];
     for _ in 0..10_000 / AT_ONCE {
         let gates: Vec<Gate> = (0..AT_ONCE).map(|_| Gate::new()).collect();
@@ -62,7 +63,7 @@ async fn a_cancel_against_the_finish_leaves_one_end_and_tells_which() {
         });
         let group = session.fan_out(specs.collect::<Vec<_>>()).await.unwrap();
         let finisher = tokio::spawn({
-            let (gates, mut chance) = (gates.clone(), chance.clone());
+            let (gates, mut chance) = (gates.clone(), chance.fork());
             async move {
                 for gate in gates {
                     chance.spin(200);
@@ -72,7 +73,7 @@ async fn a_cancel_against_the_finish_leaves_one_end_and_tells_which() {
             }
         });
         let canceller = tokio::spawn({
-            let (supervisor, jobs, mut chance) = (supervisor.clone(), group.jobs().to_vec(), chance.clone());
+            let (supervisor, jobs, mut chance) = (supervisor.clone(), group.jobs().to_vec(), chance.fork());
             async move {
                 let mut said = Vec::new();
                 for job in &jobs {
@@ -83,7 +84,6 @@ async fn a_cancel_against_the_finish_leaves_one_end_and_tells_which() {
                 said
             }
         });
-        chance.next();
         finisher.await.unwrap();
         let said = canceller.await.unwrap();
         let result = group.wait(STUCK).await.unwrap();
@@ -106,6 +106,7 @@ async fn a_cancel_against_the_finish_leaves_one_end_and_tells_which() {
     assert_nothing_lives(&supervisor);
     soon(supervisor.shutdown()).await;
     assert_eq!(alive.count(), 0);
+    assert_eq!(witness.at_end().await.jobs.len(), 10_000);
     assert_no_panic_of_ours();
 }
 
@@ -166,6 +167,7 @@ async fn a_cancel_against_a_timeout_ends_as_the_first_of_them_says() {
     let mut chance = Chance::new();
     let alive = Alive::new();
     let (supervisor, session) = start_with_parent().await;
+    let witness = Witness::of(&supervisor).await;
     for _ in 0..10_000 / AT_ONCE {
         let races: Vec<Race> = (0..AT_ONCE).map(|_| Race::new(&mut chance)).collect();
         let group = session.fan_out(races.iter().map(|race| race.spec(&alive))).await.unwrap();
@@ -193,6 +195,8 @@ async fn a_cancel_against_a_timeout_ends_as_the_first_of_them_says() {
         assert_no_wake_now(&session);
     }
     assert_nothing_lives(&supervisor);
+    soon(supervisor.shutdown()).await;
+    assert_eq!(witness.at_end().await.jobs.len(), 10_000);
 }
 
 // B33, J-9

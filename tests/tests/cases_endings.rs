@@ -100,10 +100,15 @@ async fn three_reports_of_one_ending_are_one_ending() {
     let runner = ThreeTellers::default();
     let supervisor = Supervisor::builder().slots(CAP).runner(runner.clone()).start().await.unwrap();
     let session = supervisor.session("parent").await.unwrap();
-    let specs = (0..10_000).map(|n| JobSpec::agent(format!("{n}"), "any", "prompt").grace(Duration::ZERO));
-    let group = session.fan_out(specs).await.unwrap();
+    let witness = Witness::of(&supervisor).await;
+    let mut groups = Vec::new();
+    for _ in 0..10 {
+        let specs = (0..1_000).map(|n| JobSpec::agent(format!("{n}"), "any", "Look").grace(Duration::ZERO));
+        groups.push(session.fan_out(specs).await.unwrap());
+    }
     let canceller = tokio::spawn({
-        let (supervisor, jobs) = (supervisor.clone(), group.jobs().to_vec());
+        let supervisor = supervisor.clone();
+        let jobs: Vec<_> = groups.iter().flat_map(|group| group.jobs().to_vec()).collect();
         async move {
             for job in &jobs {
                 if chance.below(4) == 0 {
@@ -113,21 +118,22 @@ async fn three_reports_of_one_ending_are_one_ending() {
             }
         }
     });
-    let mut wait = Box::pin(group.wait(STUCK));
-    let result = loop {
-        tokio::select! {
-            result = wait.as_mut() => break result.unwrap(),
-            () = tokio::task::yield_now() => assert!(runner.alive.count() <= CAP, "a slot was given twice"),
+    for group in &groups {
+        let mut wait = Box::pin(group.wait(STUCK));
+        let result = loop {
+            tokio::select! {
+                result = wait.as_mut() => break result.unwrap(),
+                () = tokio::task::yield_now() => {
+                    assert!(runner.alive.count() <= CAP, "a slot was given twice");
+                }
+            }
+        };
+        assert_eq!((result.counts.launched, result.counts.ended(), result.counts.error), (1_000, 1_000, 0));
+        for entry in &result.entries {
+            assert_eq!(supervisor.get(&entry.job).unwrap().status, entry.status);
         }
-    };
+    }
     canceller.await.unwrap();
-    assert_eq!(result.counts.launched, 10_000);
-    assert_eq!(result.counts.ended(), 10_000);
-    assert_eq!(result.counts.error, 0);
-    let ended =
-        |status| group.jobs().iter().filter(|job| supervisor.get(job).unwrap().status == status).count();
-    assert_eq!(ended(Status::Completed), result.counts.completed as usize);
-    assert_eq!(ended(Status::Cancelled), result.counts.cancelled as usize);
     assert_nothing_lives(&supervisor);
 
     // All slots are back: as many as the cap run at once, and no more.
@@ -141,6 +147,7 @@ async fn three_reports_of_one_ending_are_one_ending() {
     assert_no_wake_now(&session);
     soon(supervisor.shutdown()).await;
     assert_eq!(runner.alive.count(), 0);
+    assert_eq!(witness.at_end().await.jobs.len(), 10_000 + CAP + 1);
     assert_no_panic_of_ours();
 }
 

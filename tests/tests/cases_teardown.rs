@@ -81,13 +81,13 @@ async fn several_shutdowns_at_once_are_one() {
     for _ in 0..150 {
         let supervisor = Supervisor::builder().slots(3).grace(Duration::ZERO).start().await.unwrap();
         let session = supervisor.session("parent").await.unwrap();
+        let witness = Witness::of(&supervisor).await;
         let alive = Alive::new();
         let specs = (0..6).map(|n| if n % 2 == 0 { stubborn("deaf", &alive) } else { idle("quick") });
         let group = session.fan_out(specs.collect::<Vec<_>>()).await.unwrap();
         let callers: Vec<_> = (0..3)
             .map(|_| {
-                let (supervisor, mut chance) = (supervisor.clone(), chance.clone());
-                chance.next();
+                let (supervisor, mut chance) = (supervisor.clone(), chance.fork());
                 tokio::spawn(async move {
                     chance.dawdle(3).await;
                     soon(supervisor.shutdown()).await;
@@ -103,6 +103,7 @@ async fn several_shutdowns_at_once_are_one() {
         for job in group.jobs() {
             assert!(supervisor.get(job).unwrap().status.is_terminal());
         }
+        witness.at_end().await;
     }
     assert_no_panic_of_ours();
 }
@@ -198,6 +199,7 @@ async fn a_supervisor_dropped_at_any_time_takes_its_tasks_with_it() {
     for _ in 0..400 {
         let alive = Alive::new();
         let supervisor = Supervisor::builder().slots(1 + chance.below(20)).start().await.unwrap();
+        let witness = Witness::of(&supervisor).await;
         let session = supervisor.session("parent").await.unwrap();
         let specs = (0..20).map(|n| {
             let alive = alive.clone();
@@ -223,6 +225,7 @@ async fn a_supervisor_dropped_at_any_time_takes_its_tasks_with_it() {
         drop(turn);
         drop(session);
         alive.gone().await;
+        witness.at_drop().await;
     }
     assert_no_panic_of_ours();
 }

@@ -151,22 +151,22 @@ async fn whoever_waits_and_leaves_the_result_comes_exactly_once() {
     watch_panics();
     let mut chance = Chance::new();
     let (supervisor, session) = start_with_parent().await;
+    let witness = Witness::of(&supervisor).await;
     for round in 0..2_000 {
         let gate = Gate::new();
         let group = session.fan_out([gated("a", &gate), gated("b", &gate)]).await.unwrap();
         let mut leaving: Vec<_> = waits_of_every_kind(&session, &group);
         chance.shuffle(&mut leaving);
         leaving.truncate(chance.below(4));
-        let leavers: Vec<_> = leaving.into_iter().map(|wait| leave(wait, chance.clone())).collect();
+        let leavers: Vec<_> = leaving.into_iter().map(|wait| leave(wait, chance.fork())).collect();
         let stays = chance.below(2) == 0;
         let stayer = tokio::spawn({
-            let (group, mut chance) = (group.clone(), chance.clone());
+            let (group, mut chance) = (group.clone(), chance.fork());
             async move {
                 chance.dawdle(3).await;
                 if stays { Some(group.wait(STUCK).await.unwrap()) } else { None }
             }
         });
-        chance.next();
         chance.dawdle(3).await;
         gate.open();
         over(&supervisor, group.jobs()).await;
@@ -187,6 +187,7 @@ async fn whoever_waits_and_leaves_the_result_comes_exactly_once() {
         assert_eq!(supervisor.why_group(group.id()), [], "round {round}");
     }
     soon(supervisor.shutdown()).await;
+    witness.at_end().await;
     assert_no_panic_of_ours();
 }
 
@@ -316,7 +317,7 @@ async fn two_takers_never_get_the_same_wake() {
         let takers: Vec<_> = (0..3)
             .map(|_| {
                 let supervisor = supervisor.clone();
-                let mut chance = chance.clone();
+                let mut chance = chance.fork();
                 tokio::spawn(async move {
                     let session = supervisor.session("parent").await.unwrap();
                     loop {
@@ -328,7 +329,6 @@ async fn two_takers_never_get_the_same_wake() {
                 })
             })
             .collect();
-        chance.next();
         let mut groups = Vec::new();
         for _ in 0..3 {
             groups.push(session.fan_out([idle("a")]).await.unwrap().id().clone());

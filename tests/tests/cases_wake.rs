@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fanin_supervisor::protocol::record::TakenBy;
 use fanin_supervisor::protocol::{Outcome, Reason};
 use fanin_supervisor::{Session, Supervisor};
 use fanin_tests::cases::*;
@@ -43,12 +44,16 @@ async fn any_family_gives_one_wake_in_launch_order_after_the_turn() {
     watch_panics();
     let mut chance = Chance::new();
     let supervisor = start().await;
+    let witness = Witness::of(&supervisor).await;
     for round in 0..600 {
         let session = supervisor.session(format!("parent_{round}").as_str()).await.unwrap();
         one_family(&supervisor, &session, &mut chance).await;
     }
     assert_nothing_lives(&supervisor);
     soon(supervisor.shutdown()).await;
+    let seen = witness.at_end().await;
+    assert_eq!(seen.fired.len(), 600);
+    assert!(seen.groups.values().all(|group| group.taken == Some(TakenBy::Inbox)));
     assert_no_panic_of_ours();
 }
 
@@ -77,7 +82,7 @@ async fn one_family(supervisor: &Supervisor, session: &Session, chance: &mut Cha
     chance.shuffle(&mut order);
     let enders = {
         let (supervisor, ways, jobs, mut chance) =
-            (supervisor.clone(), ways.clone(), jobs.clone(), chance.clone());
+            (supervisor.clone(), ways.clone(), jobs.clone(), chance.fork());
         async move {
             for index in order {
                 chance.dawdle(2).await;
