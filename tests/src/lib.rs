@@ -19,3 +19,8 @@ pub mod world;
 
 pub use broken::{Broken, Kept};
 pub use world::{Options, World};
+
+/// The README's program, compiled and run with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub mod readme {}

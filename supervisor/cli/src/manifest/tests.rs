@@ -361,3 +361,11 @@ fn the_examples_of_this_repository_are_sound() {
     }
     assert!(count >= 2);
 }
+
+#[test]
+fn the_page_of_the_manifest_has_a_row_for_each_key_and_no_other() {
+    let page = include_str!("../../../../docs/manifest.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let keys: Vec<&str> = rows.map(|(key, _)| key.trim_matches(['[', ']'])).collect();
+    assert_eq!(keys, [&TOP_KEYS[..], &TASK_KEYS].concat());
+}
