@@ -34,7 +34,7 @@ pub(crate) async fn survey(folder: &Path) -> Result<Arc<CombinedResult>, Box<dyn
     // All three run now. Control was back at once; a program with other work does it here.
     let result = group.wait(None).await?;
     supervisor.shutdown().await;
-    Ok(result)
+    Ok(result.result)
 }
 
 /// A job that adds up a number over all files of a folder.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fanin_bus::{Filter, Since, Snapshot, SubscribeError, Subscription};
 use fanin_machine::{
-    Close, Command, JobFilter, Refusal, Reply, SessionCommand, Stop, StopTarget, Wanted, why,
+    Close, Command, JobFilter, Refusal, Reply, SessionCommand, Stop, StopTarget, Stopped, Wanted, why,
 };
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
@@ -52,6 +52,16 @@ pub enum Cancelled {
     Ended,
     /// It was over before, as this; that stays.
     AlreadyEnded(Status),
+}
+
+impl From<Stopped> for Cancelled {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Stopping => Self::Stopping,
+            Stopped::Ended => Self::Ended,
+            Stopped::AlreadyEnded(status) => Self::AlreadyEnded(status),
+        }
+    }
 }
 
 /// A supervisor of background jobs. Clones are the same supervisor.
