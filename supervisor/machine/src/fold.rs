@@ -408,7 +408,12 @@ impl Facts {
             let Some(group) = self.groups.get_mut(key.index()) else { continue };
             group.taken = true;
             if let Some(session) = self.sessions.get_mut(group.session.index()) {
-                session.inbox.retain(|owed| owed != key);
+                // The oldest is taken first, but for waits; a long inbox is not walked for it.
+                if session.inbox.front() == Some(key) {
+                    session.inbox.pop_front();
+                } else {
+                    session.inbox.retain(|owed| owed != key);
+                }
             }
         }
         for key in &jobs {
