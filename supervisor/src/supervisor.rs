@@ -175,6 +175,8 @@ impl Supervisor {
         let core = self.owner.core();
         let tag = core.look(|state| state.tag_of(job))?;
         let (cell, ..) = core.hosted.lock().find(tag)?;
+        // Between the two looks the place may have gone to another job. It was this one's if this one is not over yet.
+        core.look(|state| state.tag_of(job)).filter(|now| *now == tag)?;
         cell.progress()
     }
 

@@ -14,6 +14,7 @@ use fanin_supervisor::{JobError, JobFilter, JobSpec, RunContext, Session, Superv
 use tokio::sync::watch;
 
 mod agent;
+pub mod process;
 mod witness;
 
 pub use agent::FakeAgent;
@@ -104,7 +105,7 @@ impl Chance {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -115,12 +116,12 @@ impl Chance {
     /// Chance of its own for a task beside.
     #[must_use]
     pub fn fork(&mut self) -> Self {
-        Self(self.next())
+        Self(self.number())
     }
 
     /// A number below `bound`.
     pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
+        (self.number() % bound as u64) as usize
     }
 
     /// One of these.

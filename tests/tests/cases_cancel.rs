@@ -15,8 +15,13 @@ fn racer(gate: &Gate, hears: bool, alive: &Alive) -> JobSpec {
     let (gate, alive) = (gate.clone(), alive.clone());
     JobSpec::run("racer", move |context: RunContext| async move {
         let _one = alive.one();
+        let call = context.tool("call", "wait");
+        call.begin();
         tokio::select! {
-            () = gate.passed() => Ok("done".into()),
+            () = gate.passed() => {
+                call.complete();
+                Ok("done".into())
+            }
             () = context.cancelled(), if hears => Err(JobError::new("stopped")),
         }
     })

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use fanin_machine::guard::GuardCell;
 use fanin_supervisor::protocol::limits::{KILL_WAIT, PANIC_BYTES_MAX};
-use fanin_supervisor::protocol::{Cause, Code, JobId, JobKind, Outcome, Policy, Spec, Status, Threshold};
+use fanin_supervisor::protocol::{
+    Cause, Code, JobId, JobKind, Outcome, PartState, Policy, Spec, Status, Threshold,
+};
 use fanin_supervisor::{
-    Ending, GroupOptions, JobError, JobSpec, RunContext, RunFuture, Runner, Session, Supervisor,
+    Bound, Ending, GroupOptions, JobError, JobSpec, RunContext, RunFuture, Runner, Session, Supervisor,
 };
 use fanin_tests::cases::*;
 use tokio::sync::{Barrier, oneshot};
@@ -440,4 +442,87 @@ async fn a_panic_whose_payload_panics_ends_its_job_and_no_other() {
     no_wake(&session).await;
     soon(supervisor.shutdown()).await;
     assert_no_panic_of_ours();
+}
+
+// P5, J-16: a context that outlives its run is a stale runner: nothing it says is heard, and nobody else's is touched.
+#[tokio::test(start_paused = true)]
+async fn a_context_that_outlives_its_run_changes_nothing() {
+    let supervisor = Supervisor::builder().slots(1).start().await.unwrap();
+    let session = supervisor.session("parent").await.unwrap();
+    let witness = Witness::of(&supervisor).await;
+    let (leak, leaked) = oneshot::channel();
+    let leaks = JobSpec::run("leaks", |context: RunContext| async move {
+        context.progress("still mine");
+        // Nobody listens only where the test has failed.
+        let _ = leak.send((context.tool("open", "read"), context));
+        Ok("done".into())
+    });
+    let first = session.start(leaks).await.unwrap();
+    first.wait(STUCK).await.unwrap();
+    let (call, context) = leaked.await.unwrap();
+    let before = supervisor.get(first.id()).unwrap();
+
+    let gate = Gate::new();
+    let second = session.start(gated("second", &gate)).await.unwrap();
+    tokio::task::yield_now().await;
+    context.progress("not mine any more");
+    context.bound(Bound { pid: Some(1), ..Bound::default() });
+    call.begin();
+    call.complete();
+    context.tool("late", "read").fail();
+    assert!(!context.is_cancelled());
+    assert_eq!(supervisor.get(first.id()).unwrap(), before);
+    assert_eq!((supervisor.progress(first.id()), supervisor.progress(second.id())), (None, None));
+    gate.open();
+    second.wait(STUCK).await.unwrap();
+    soon(supervisor.shutdown()).await;
+    drop(context);
+
+    let seen = witness.at_end().await;
+    let parts: Vec<_> = seen.runs.values().flat_map(|run| &run.parts).collect();
+    assert_eq!(parts.len(), 1);
+    assert!(parts[0].interrupted && parts[0].state == PartState::Error, "{parts:?}");
+    assert!(seen.runs.values().all(|run| !run.bound));
+}
+
+// B-1, R4: places are used again; what is read of one job is never another's.
+#[test]
+fn the_progress_of_a_job_is_never_anothers() {
+    let runtime = two_workers();
+    let supervisor = runtime.block_on(start());
+    let session = runtime.block_on(supervisor.session("parent")).unwrap();
+    let current = Arc::new(std::sync::Mutex::new(None::<JobId>));
+    let done = Gate::new();
+    let readers: Vec<_> = (0..6)
+        .map(|_| {
+            let (supervisor, current, done) = (supervisor.clone(), Arc::clone(&current), done.clone());
+            std::thread::spawn(move || {
+                let mut read = 0;
+                while !done.is_open() {
+                    let Some(job) = current.lock().unwrap().clone() else { continue };
+                    if let Some(line) = supervisor.progress(&job) {
+                        assert_eq!(*line, *job.to_string());
+                        read += 1;
+                    }
+                }
+                read
+            })
+        })
+        .collect();
+    let started = std::time::Instant::now();
+    runtime.block_on(async {
+        // The race is rare, so it is tried for as long as a suite can wait.
+        while started.elapsed() < Duration::from_secs(2) {
+            let says = JobSpec::run("says", |context: RunContext| async move {
+                context.progress(context.job().to_string());
+                Ok(().into())
+            });
+            let job = session.start(says).await.unwrap();
+            *current.lock().unwrap() = Some(job.id().clone());
+            job.wait(STUCK).await.unwrap();
+        }
+    });
+    done.open();
+    let read: usize = not_stuck(|| readers.into_iter().map(|reader| reader.join().unwrap()).sum());
+    println!("read {read} lines");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fanin_supervisor::protocol::limits::{GRACE, KILL_WAIT};
 use fanin_supervisor::protocol::{Reason, Status};
-use fanin_supervisor::{JobError, JobSpec, RunContext, Supervisor, WaitError};
+use fanin_supervisor::{Delivery, Filter, JobError, JobSpec, RunContext, Since, Supervisor, WaitError};
 use fanin_tests::cases::*;
 use tokio::time::Instant;
 
@@ -317,6 +317,62 @@ impl<F: Fn() + Send + Sync> Wake for Calls<F> {
     fn wake(self: Arc<Self>) {
         (self.0)();
     }
+}
+
+// C-3, G3: another thread is at the pump when the end comes; the records before the end still come before it.
+#[test]
+fn the_last_record_is_seen_whoever_is_at_the_pump() {
+    watch_panics();
+    let runtime = two_workers();
+    let (supervisor, session) = runtime.block_on(start_with_parent());
+    let mut events = runtime.block_on(supervisor.subscribe(Filter::all(), Since::Start)).unwrap();
+    let (stopping, goes, at_pump, held) = (Gate::new(), Gate::new(), Gate::new(), Gate::new());
+    let (stop, go) = (stopping.clone(), goes.clone());
+    let body = JobSpec::run("last", move |context: RunContext| async move {
+        context.cancelled().await;
+        stop.open();
+        go.passed().await;
+        Ok(().into())
+    });
+    at_once(session.start(body)).unwrap();
+    // On a thread of its own: what the pump wakes on a worker may wait for that worker.
+    let ending = std::thread::spawn({
+        let supervisor = supervisor.clone();
+        move || two_workers().block_on(supervisor.shutdown())
+    });
+    stopping.block();
+    // A second one who waits for the end, and blocks the thread that wakes it: that is the one at the pump.
+    let (arrive, hold) = (at_pump.clone(), held.clone());
+    let waker = Waker::from(Arc::new(Calls(move || {
+        arrive.open();
+        hold.block();
+    })));
+    let mut drained = Box::pin(supervisor.drained());
+    assert!(drained.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    goes.open();
+    at_pump.block();
+    // However this test ends, that thread goes on.
+    let let_go = OnDrop::new({
+        let held = held.clone();
+        move || held.open()
+    });
+    // The first one goes on meanwhile, to the end of the supervisor.
+    let caller = supervisor.clone();
+    not_stuck(move || {
+        while at_once(caller.session("late")).unwrap_err().code() != "closed" {
+            std::thread::yield_now();
+        }
+    });
+    drop(let_go);
+    not_stuck(move || ending.join().unwrap());
+    let mut last = None;
+    while let Some(delivery) = runtime.block_on(soon(events.next())) {
+        let Delivery::Event(event) = delivery else { panic!("{delivery:?}") };
+        last = Some(event.kind());
+    }
+    assert_eq!(last, Some("store.closed"));
+    drop(drained);
+    assert_no_panic_of_ours();
 }
 
 // DESIGN: whoever is woken may call the supervisor from inside its waker; no lock is held there.

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use fanin_supervisor::protocol::{Reason, Status};
-use fanin_supervisor::{Group, JobSpec, Session, WaitError};
+use fanin_supervisor::{Group, JobFilter, JobSpec, Session, WaitError};
 use fanin_tests::cases::*;
 use tokio::time::Instant;
 
@@ -344,6 +344,39 @@ async fn two_takers_never_get_the_same_wake() {
         assert_no_wake_now(&session);
     }
     soon(supervisor.shutdown()).await;
+}
+
+// STYLE: a call is made when its future is polled; one that is dropped before has done nothing.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_before_its_first_poll_does_nothing() {
+    let (supervisor, session) = start_with_parent().await;
+    let group = session.fan_out([idle("a")]).await.unwrap();
+    let (kept, one) = (Alive::new(), Alive::new());
+    let held = one.one();
+    let body = JobSpec::run("never", |_| async move {
+        drop(held);
+        Ok(().into())
+    });
+    drop((session.fan_out([body]), session.start(stubborn("never", &kept)), session.turn()));
+    drop((supervisor.cancel(&group.jobs()[0]), group.cancel(), group.wait(None), session.next_wake()));
+    drop((
+        session.wait_all(group.jobs(), None),
+        session.close(),
+        supervisor.shutdown(),
+        supervisor.drained(),
+    ));
+    assert_eq!(one.count(), 0, "its body is kept");
+    drop(session.turn().await.unwrap());
+    let wake = woken(&session).await;
+    assert_eq!(summaries(&wake), [("a".to_owned(), "completed".to_owned())]);
+    drop(wake);
+    assert_eq!(supervisor.list(&JobFilter::default()).jobs.len(), 1);
+    no_wake(&session).await;
+    // A wake that was taken over and whose acknowledgement was never polled is not taken.
+    let group = session.fan_out([idle("b")]).await.unwrap();
+    drop(soon(session.next_wake()).await.unwrap().ack());
+    assert_eq!(woken(&session).await.group, *group.id());
+    no_wake(&session).await;
 }
 
 // BAR-9, R7: a parent that closes releases all who wait, and nothing of it goes on.
