@@ -8,9 +8,9 @@ use crate::op::{Aim, How, Op};
 use crate::parent::Offer;
 use crate::world::World;
 
-/// The pair of a command and what it finds; empty for what is no command.
+/// The pair of a command and what it finds; empty for what is no command. While the store opens or closes, the
+/// command and that are the pair.
 pub fn pair(world: &World, op: &Op) -> String {
-    let epoch = epoch(world);
     let found = match op {
         Op::Crash | Op::Wall(_) | Op::Why(_) | Op::WhyGroup(_) => return String::new(),
         Op::Open => "Open".into(),
@@ -36,7 +36,7 @@ pub fn pair(world: &World, op: &Op) -> String {
         Op::Stop(Aim::Group(id), ..) => format!("Stop group, {}", group(world, id)),
         Op::Bind(id) => format!("Report bound, {}", job(world, id)),
         Op::Part(id, call, _, state) => {
-            format!("Report part {state:?}, {}, {}", part(world, id, *call), job(world, id))
+            format!("Report part {state:?}, {} of {}", part(world, id, *call), job(world, id))
         }
         Op::TurnPart(id, _, state) => format!("Report turn part {state:?}, {}", turn(world, id)),
         Op::End(id, how) => format!("Report ended {}, {}", ended(*how), job(world, id)),
@@ -46,17 +46,26 @@ pub fn pair(world: &World, op: &Op) -> String {
             format!("Tick, {}", if due { "due" } else { "nothing due" })
         }
     };
-    format!("{found}{epoch}")
+    match epoch(world) {
+        _ if found.ends_with(NOBODY) => String::new(),
+        "" => found,
+        epoch => {
+            format!("{}, {epoch}", found.split_once(", ").map_or(found.as_str(), |(command, _)| command))
+        }
+    }
 }
+
+/// A turn that never was: there is nobody to report, and no command.
+const NOBODY: &str = "no turn";
 
 /// How far the epoch is, where it is not simply open.
 fn epoch(world: &World) -> &'static str {
     match (world.opened, world.ledger.open, world.closing) {
-        (false, false, _) if world.crashes > 0 => " [after a close]",
-        (false, _, _) => " [before the opening]",
-        (true, false, _) => " [closed]",
-        (true, true, 1) => " [draining]",
-        (true, true, 2) => " [stopping]",
+        (false, false, _) if world.crashes > 0 => "after a close",
+        (false, _, _) => "before the opening",
+        (true, false, _) => "closed",
+        (true, true, 1) => "draining",
+        (true, true, 2) => "stopping",
         (true, true, _) => "",
     }
 }
@@ -82,7 +91,7 @@ fn session(world: &World, id: &SessionId) -> &'static str {
 
 fn turn(world: &World, id: &SessionId) -> &'static str {
     match world.host.turns.get(id) {
-        None => "no turn",
+        None => NOBODY,
         Some(run) if world.ledger.is_open(run.fence) => "open turn",
         Some(_) => "turn is over",
     }

@@ -24,10 +24,14 @@ pub struct Host {
 }
 
 impl Host {
-    /// A mark for a job to launch.
-    pub fn tag(&mut self, job: &JobId) -> u64 {
-        let next = self.tags.len() as u64 + 1;
-        *self.tags.entry(job.clone()).or_insert(next)
+    /// The mark of a job that is to be launched: another one for each name.
+    pub fn tag(job: &JobId) -> u64 {
+        job.to_string().bytes().fold(1, |tag, byte| tag * 31 % 1_000_003 + u64::from(byte))
+    }
+
+    /// A job exists, and its mark is kept.
+    pub fn launched(&mut self, job: &JobId) {
+        self.tags.insert(job.clone(), Self::tag(job));
     }
 
     /// The hardest stop that a run was told.

@@ -7,6 +7,7 @@ mod canon;
 pub mod menu;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::broken::Kept;
@@ -111,15 +112,17 @@ fn script_to(menu: &Menu, origins: &[Origin], mut place: usize) -> String {
 
 /// The pairs of several searches, by command.
 pub fn table<'a>(all: impl IntoIterator<Item = &'a Found>) -> String {
-    let mut commands: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut commands: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for pair in all.into_iter().flat_map(|found| &found.pairs).filter(|pair| !pair.is_empty()) {
-        let (command, met) = pair.split_once(", ").unwrap_or((pair.as_str(), "-"));
-        commands.entry(command.to_owned()).or_default().insert(met.to_owned());
+        let (command, met) = pair.split_once(", ").unwrap_or((pair, "-"));
+        commands.entry(command).or_default().insert(met);
     }
     let mut lines = String::new();
     for (command, met) in commands {
-        lines.push_str(&format!("{command}\n"));
-        met.iter().for_each(|met| lines.push_str(&format!("    {met}\n")));
+        let _ = writeln!(lines, "{command}");
+        for met in met {
+            let _ = writeln!(lines, "    {met}");
+        }
     }
     lines
 }

@@ -196,6 +196,13 @@ impl World {
                     self.host.turns.insert(id.clone(), run);
                 }
             }
+            Command::Launch(_) => {
+                if let Some(Reply::Launched(launched)) = &out.reply
+                    && launched.created
+                {
+                    launched.jobs.iter().for_each(|(id, _)| self.host.launched(id));
+                }
+            }
             Command::Close(Close::Drain) if accepted => self.closing = self.closing.max(1),
             Command::Close(Close::Stop { .. }) if accepted => self.closing = 2,
             _ => {}
@@ -207,7 +214,7 @@ impl World {
     }
 
     /// The command that an operation stands for; `None` where a report has no run to come from.
-    pub fn command(&mut self, op: &Op) -> Option<Command> {
+    pub fn command(&self, op: &Op) -> Option<Command> {
         Some(match op {
             Op::Open => Command::Open(Open {
                 log: LogId::parse("log").expect("a name"),
@@ -222,7 +229,7 @@ impl World {
             Op::Session(id) => Command::Session(SessionCommand::Open(id.clone())),
             Op::CloseSession(id) => Command::Session(SessionCommand::Close(id.clone())),
             Op::Turn(id) => Command::Session(SessionCommand::Turn(id.clone())),
-            Op::Launch(launching) => Command::Launch(self.launch(launching)),
+            Op::Launch(launching) => Command::Launch(launch(launching)),
             Op::Wait(waiter, wanted) => Command::Take(Take { waiter: *waiter, wanted: wanted.clone() }),
             Op::Leave(waiter) => Command::Release(*waiter),
             Op::Ack(waiter) => Command::Ack(*waiter),
@@ -260,30 +267,6 @@ impl World {
         })
     }
 
-    fn launch(&mut self, launching: &Launching) -> Launch {
-        let spec = match launching.kind {
-            JobKind::Closure => None,
-            JobKind::Command => Some(Spec::Command(CommandSpec::shell("true"))),
-            JobKind::Agent => Some(Spec::Agent(AgentSpec { agent: "worker".into(), prompt: "look".into() })),
-        };
-        let spec = spec.map(Arc::new);
-        let members = launching.jobs.iter().map(|id| Member {
-            id: id.clone(),
-            label: None,
-            spec: spec.clone(),
-            limits: launching.limits,
-            is_fresh: false,
-            tag: self.host.tag(id),
-        });
-        Launch {
-            members: members.collect(),
-            session: launching.session.clone(),
-            group: launching.group.clone(),
-            joins_turn: launching.joins,
-            policy: launching.policy,
-        }
-    }
-
     fn aim(&self, aim: &Aim) -> StopTarget {
         let lifetime = |id: &JobId| self.ledger.jobs.get(id).map_or(Lifetime(0), |job| job.lifetime);
         match aim {
@@ -301,6 +284,30 @@ impl World {
     /// As [`World::perform`].
     pub fn fold_holds(&self) -> Kept {
         invariants::whole_fold(&self.log, self.state.facts())
+    }
+}
+
+fn launch(launching: &Launching) -> Launch {
+    let spec = match launching.kind {
+        JobKind::Closure => None,
+        JobKind::Command => Some(Spec::Command(CommandSpec::shell("true"))),
+        JobKind::Agent => Some(Spec::Agent(AgentSpec { agent: "worker".into(), prompt: "look".into() })),
+    }
+    .map(Arc::new);
+    let members = launching.jobs.iter().map(|id| Member {
+        id: id.clone(),
+        label: None,
+        spec: spec.clone(),
+        limits: launching.limits,
+        is_fresh: false,
+        tag: Host::tag(id),
+    });
+    Launch {
+        members: members.collect(),
+        session: launching.session.clone(),
+        group: launching.group.clone(),
+        joins_turn: launching.joins,
+        policy: launching.policy,
     }
 }
 

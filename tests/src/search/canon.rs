@@ -8,65 +8,84 @@ use std::hash::{DefaultHasher, Hasher};
 
 use crate::world::World;
 
+/// A number in the text, by what it means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    /// `#12`
+    Place(u64),
+    /// `@12`
+    Time(u64),
+    /// A result's nonce or duration: it decides nothing.
+    Chance,
+}
+
 /// 128 bits that name the state.
 pub(super) fn of(world: &World) -> (u64, u64) {
     let World { state, parent, host, opened, crashes, now, .. } = world;
     let text = format!("{opened} {crashes} {state:?} {parent:?} {:?} {:?}", host.runs, host.turns);
     let text = text.as_bytes();
-    let mut ranks: Vec<u64> = marked(text, b'#').collect();
+    let marks = marks(text);
+    let mut ranks: Vec<u64> = marks
+        .iter()
+        .filter_map(|(.., mark)| match mark {
+            Mark::Place(place) => Some(*place),
+            Mark::Time(_) | Mark::Chance => None,
+        })
+        .collect();
     ranks.sort_unstable();
     ranks.dedup();
 
-    let (mut low, mut high) = (DefaultHasher::new(), DefaultHasher::new());
-    high.write_u8(1);
-    let mut both = |bytes: &[u8]| {
-        low.write(bytes);
-        high.write(bytes);
-    };
-    let mut place = 0;
-    while place < text.len() {
-        let end = text[place..]
-            .iter()
-            .position(|byte| matches!(byte, b'#' | b'@'))
-            .map_or(text.len(), |n| place + n);
-        chance(&text[place..end], &mut both);
-        let Some(mark) = text.get(end) else { break };
-        let (value, after) = number(text, end + 1);
+    let mut plain = Vec::with_capacity(text.len());
+    let mut copied = 0;
+    for (start, end, mark) in marks {
+        plain.extend_from_slice(&text[copied..start]);
+        copied = end;
         let value = match mark {
-            b'#' => ranks.binary_search(&value).unwrap_or_default() as u64,
-            _ => value.checked_sub(now.mono.0).map_or(u64::MAX, |distance| distance),
+            Mark::Place(place) => ranks.binary_search(&place).unwrap_or_default() as u64,
+            Mark::Time(at) => at.checked_sub(now.mono.0).unwrap_or(u64::MAX),
+            Mark::Chance => 0,
         };
-        both(&[*mark]);
-        both(&value.to_le_bytes());
-        place = after;
+        plain.extend_from_slice(&value.to_le_bytes());
     }
-    (low.finish(), high.finish())
+    plain.extend_from_slice(&text[copied..]);
+    (hash(0, &plain), hash(1, &plain))
 }
 
-/// Passes on a text without the two numbers of a result that decide nothing: its nonce and its duration.
-fn chance(text: &[u8], both: &mut impl FnMut(&[u8])) {
-    let mut rest = text;
-    for name in [b"duration_ms: ".as_slice(), b"nonce: ".as_slice()] {
-        while let Some(found) = rest.windows(name.len()).position(|window| window == name) {
-            both(&rest[..found]);
-            rest = &rest[number(rest, found + name.len()).1..];
+fn hash(kind: u8, bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u8(kind);
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// Where the numbers stand that are not taken as they are.
+fn marks(text: &[u8]) -> Vec<(usize, usize, Mark)> {
+    let mut marks = Vec::new();
+    for (place, byte) in text.iter().enumerate() {
+        match byte {
+            b'#' => {
+                let (value, end) = number(text, place + 1);
+                marks.push((place + 1, end, Mark::Place(value)));
+            }
+            b'@' => {
+                let (value, end) = number(text, place + 1);
+                marks.push((place + 1, end, Mark::Time(value)));
+            }
+            b':' if text[..place].ends_with(b"nonce") || text[..place].ends_with(b"duration_ms") => {
+                marks.push((place + 2, number(text, place + 2).1, Mark::Chance));
+            }
+            _ => {}
         }
     }
-    both(rest);
-}
-
-fn marked(text: &[u8], mark: u8) -> impl Iterator<Item = u64> {
-    text.iter()
-        .enumerate()
-        .filter(move |(_, byte)| **byte == mark)
-        .map(|(place, _)| number(text, place + 1).0)
+    marks
 }
 
 /// The number that begins here, and where it ends.
 fn number(text: &[u8], from: usize) -> (u64, usize) {
     let digits = text[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let value =
-        text[from..from + digits].iter().fold(0u64, |value, digit| value * 10 + u64::from(digit - b'0'));
+    let value = text[from..from + digits]
+        .iter()
+        .fold(0u64, |value, digit| value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')));
     (value, from + digits)
 }
 
