@@ -76,6 +76,28 @@ impl Event {
 }
 
 // Not derived: a record's own `Debug` shows labels and the messages of failures.
+/// The event, or how many records were missed.
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Event(event) => event.fmt(f),
+            Self::Lagged { from, to, missed } => write!(f, "missed {missed} records, {from} to {to}"),
+        }
+    }
+}
+
+/// One line: place, kind, and the ids that it is about.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.seq(), self.kind())?;
+        let session = self.session().map(|id| ("session", id as &dyn fmt::Display));
+        let group = self.group().map(|id| ("group", id as &dyn fmt::Display));
+        let job = self.job().map(|id| ("job", id as &dyn fmt::Display));
+        let run = self.0.run.as_ref().map(|run| ("run", run as &dyn fmt::Display));
+        [session, group, job, run].into_iter().flatten().try_for_each(|(name, id)| write!(f, " {name}={id}"))
+    }
+}
+
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Event")

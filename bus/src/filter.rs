@@ -39,6 +39,12 @@ enum Subject {
     Group(GroupId),
 }
 
+impl Default for Filter {
+    fn default() -> Self {
+        Self::all()
+    }
+}
+
 impl Filter {
     /// Every event.
     pub const fn all() -> Self {
@@ -46,18 +52,27 @@ impl Filter {
     }
 
     /// Events of a session and of all below it: its jobs, groups, turns and messages.
-    pub fn session(id: impl TryInto<SessionId, Error = IdError>) -> Self {
-        Self::about(id.try_into().map(Subject::Session))
+    pub fn session<I: TryInto<SessionId>>(id: I) -> Self
+    where
+        IdError: From<I::Error>,
+    {
+        Self::about(id.try_into().map(Subject::Session).map_err(IdError::from))
     }
 
     /// Events of a job, in all its lifetimes.
-    pub fn job(id: impl TryInto<JobId, Error = IdError>) -> Self {
-        Self::about(id.try_into().map(Subject::Job))
+    pub fn job<I: TryInto<JobId>>(id: I) -> Self
+    where
+        IdError: From<I::Error>,
+    {
+        Self::about(id.try_into().map(Subject::Job).map_err(IdError::from))
     }
 
     /// Events of a group and of its members.
-    pub fn group(id: impl TryInto<GroupId, Error = IdError>) -> Self {
-        Self::about(id.try_into().map(Subject::Group))
+    pub fn group<I: TryInto<GroupId>>(id: I) -> Self
+    where
+        IdError: From<I::Error>,
+    {
+        Self::about(id.try_into().map(Subject::Group).map_err(IdError::from))
     }
 
     fn about(subject: Result<Subject, IdError>) -> Self {

@@ -163,6 +163,11 @@ impl Subscription {
         }
     }
 
+    /// The name of the log that it reads, for [`Event::to_json`](crate::Event::to_json).
+    pub fn log(&self) -> &LogId {
+        self.reader.log().id()
+    }
+
     /// Where it is: all up to here was delivered, passed over by the filter, or told as missed.
     ///
     /// [`Since::Cursor`] goes on from here, in this process or in another.

@@ -1,6 +1,6 @@
 //! The combined result of a group: what its parent gets, once.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,12 @@ impl Outcome {
     }
 }
 
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// Members by how they ended. In a fired group the last three add up to the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
@@ -118,7 +124,7 @@ pub struct ResultEntry {
     pub lifetime: Lifetime,
     /// What its launcher called it.
     pub label: Option<Arc<str>>,
-    /// How it ended; `running` or `queued` only in a wait that ran out.
+    /// How it ended.
     pub status: Status,
     /// Why, unless it completed.
     pub cause: Option<Cause>,
@@ -241,6 +247,13 @@ impl CombinedResult {
                 let _ = writeln!(out, ">>>{nonce:016x}");
             }
         }
+    }
+}
+
+/// As [`CombinedResult::to_text`].
+impl fmt::Display for CombinedResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_text())
     }
 }
 

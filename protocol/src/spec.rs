@@ -41,6 +41,18 @@ impl Spec {
     }
 }
 
+impl From<CommandSpec> for Spec {
+    fn from(command: CommandSpec) -> Self {
+        Self::Command(command)
+    }
+}
+
+impl From<AgentSpec> for Spec {
+    fn from(agent: AgentSpec) -> Self {
+        Self::Agent(agent)
+    }
+}
+
 /// Why a spec or its limits cannot be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
@@ -97,6 +109,27 @@ impl CommandSpec {
 
     const fn new(line: CommandLine) -> Self {
         Self { line, cwd: None, env: BTreeMap::new(), output_bytes_max: None }
+    }
+
+    /// With another working folder than the supervisor's.
+    #[must_use]
+    pub fn cwd(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(folder.into());
+        self
+    }
+
+    /// With a variable more; it wins over the supervisor's environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.insert(name.into(), value.into());
+        self
+    }
+
+    /// With another bound on the output that is kept, head and tail together.
+    #[must_use]
+    pub const fn output_bytes_max(mut self, bytes: u64) -> Self {
+        self.output_bytes_max = Some(bytes);
+        self
     }
 
     fn check(&self) -> Result<(), SpecError> {

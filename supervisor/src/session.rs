@@ -194,7 +194,8 @@ impl Session {
         Ok(launched?)
     }
 
-    /// Waits until all of these jobs are over, and takes their results: they will not be part of a wake again.
+    /// Waits until all of these jobs are over, and takes their results: they will not be part of a wake again. Jobs
+    /// of another session are looked at, and their results stay owed to it.
     /// Without a limit it waits for as long as they run.
     ///
     /// # Errors
@@ -233,7 +234,7 @@ impl Session {
         wait::jobs(&self.owner, wanted, limit.into()).await
     }
 
-    /// The next wake: the result of a group whose jobs are all over, once. While a turn is open it waits for the end
+    /// The next wake: the result of a group whose jobs are all over, once. `tokio::time::timeout` gives it a limit. While a turn is open it waits for the end
     /// of the turn.
     ///
     /// # Errors

@@ -66,6 +66,8 @@ impl From<Stopped> for Cancelled {
 
 /// A supervisor of background jobs. Clones are the same supervisor.
 ///
+/// Everything is in memory: where the process is killed, nothing is recorded, and commands that ran live on.
+///
 /// [`Supervisor::shutdown`] is the orderly end. When the last handle of any kind is dropped without it, all tasks are
 /// aborted at once and nothing more is recorded (SC-6).
 #[derive(Clone)]
@@ -300,6 +302,6 @@ fn about(job: &JobInfo) -> About {
 
 impl fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.owner.core().fmt(f)
+        f.debug_tuple("Supervisor").field(self.owner.core()).finish()
     }
 }

@@ -184,3 +184,15 @@ fn a_sleeper_keeps_no_record_alive_that_the_log_has_dropped() {
     assert_eq!(Arc::strong_count(&message), 1);
     assert_eq!(drain(&mut events), [-1, 3, 4, 5]);
 }
+
+#[test]
+fn what_is_delivered_reads_in_one_line() {
+    let log = log(1);
+    append(&log, [(about("main", "scan", "g"), run_ended())]);
+    let mut events = Subscription::new(log.clone(), Filter::default(), Since::Start).unwrap();
+    assert_eq!(events.try_next().unwrap().to_string(), "1 run.ended session=main group=g job=scan run=2");
+    append_each(&log, 3);
+    assert_eq!(events.try_next().unwrap().to_string(), "missed 2 records, 2 to 3");
+    assert_eq!(events.try_next().unwrap().to_string(), "4 store.closed");
+    assert_eq!(events.log(), log.id());
+}

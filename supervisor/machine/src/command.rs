@@ -338,7 +338,7 @@ pub enum Refusal {
     #[error("job id `{0}` is in use by another group; choose another id, or leave it out")]
     IdInUse(JobId),
     /// A spec, label or limit is not acceptable.
-    #[error("job {index} (`{job}`): {error}")]
+    #[error("job {index}: {error}")]
     BadSpec {
         /// Its place in the call, from 0.
         index: usize,
