@@ -68,6 +68,9 @@ pub const PIPE_BYTES_MAX: usize = 1024 * 1024;
 /// Longest pause between two looks whether what a command left is gone; the first ones are shorter.
 pub const LEFTOVER_LOOK: Duration = Duration::from_millis(50);
 
+/// Full outputs that one supervisor keeps in memory; of older ones the excerpt of 32 KiB is left (B59).
+pub const OUTPUTS_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
 /// Output of one entry in a combined result at the most.
 pub const RESULT_ENTRY_BYTES_MAX: usize = 32 * 1024;
 

@@ -154,7 +154,8 @@ pub struct ResultEntry {
     pub signal: Option<i32>,
     /// What it put out. `None` says that it put out nothing or that nothing was kept.
     pub output: Option<EntryOutput>,
-    /// The parent has this result already, from a wait; the output is not repeated (BAR-15).
+    /// Its parent had this result before, from a wait or a wake (BAR-15). In a wake its output is then not repeated; a
+    /// wait always answers in full.
     pub reference: bool,
 }
 

@@ -20,11 +20,12 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
-use crate::body::{Body, Run};
+use crate::body::{Body, Run, discard};
 use crate::clock::Clocks;
 use crate::context::{RunCell, RunContext};
 use crate::hosted::Hosted;
 use crate::output::JobOutput;
+use crate::outputs::Outputs;
 use crate::runner::{Ending, Runner};
 use crate::scope::Scope;
 use crate::stop::StopStage;
@@ -87,7 +88,7 @@ pub(crate) struct Core {
     pub(crate) hosted: Mutex<Hosted>,
     waiting: Mutex<HashMap<WaiterId, oneshot::Sender<Answer>>>,
     next_waiter: AtomicU64,
-    outputs: Mutex<HashMap<JobId, JobOutput>>,
+    outputs: Mutex<Outputs>,
     alarm: watch::Sender<Option<Mono>>,
 }
 
@@ -172,7 +173,7 @@ impl Core {
                 // The run is over or lost; its task ends by itself or was aborted. A body that never started is
                 // dropped in a statement of its own, without the lock: its destructor is anybody's code.
                 let forgotten = self.hosted.lock().forget(tag);
-                drop(forgotten);
+                discard(forgotten);
             }
             Released::End => self.end(),
         }
@@ -210,8 +211,8 @@ impl Core {
             None => Ended::Lost,
             Some(Ending { failure, exit, output }) => {
                 let excerpt = output.excerpt();
-                if excerpt.is_some() {
-                    self.outputs.lock().entry(job.clone()).or_insert(output);
+                if excerpt.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8) {
+                    self.outputs.lock().keep(job.clone(), output);
                 }
                 match failure {
                     None => Ended::Completed { output: excerpt, exit },
@@ -265,9 +266,10 @@ impl Core {
         self.waiting.lock().remove(&waiter);
     }
 
-    /// All that was kept of a job's output.
+    /// What is kept of a job's output: all of it, or the excerpt in its record.
     pub(crate) fn output(&self, job: &JobId) -> Option<JobOutput> {
-        self.outputs.lock().get(job).cloned()
+        let kept = self.outputs.lock().get(job);
+        kept.or_else(|| self.look(|state| state.output_of(job)).as_ref().map(JobOutput::of_excerpt))
     }
 
     /// Calls `Tick` when the machine asked for it, until the supervisor is gone.
@@ -312,7 +314,7 @@ impl Core {
         // started is anybody's code, and an answer that will not come wakes who waits.
         let hosted = std::mem::take(&mut *self.hosted.lock());
         hosted.tasks().for_each(AbortHandle::abort);
-        drop(hosted);
+        hosted.into_jobs().for_each(discard);
         let waiting = std::mem::take(&mut *self.waiting.lock());
         drop(waiting);
         self.log.close();

@@ -79,6 +79,11 @@ impl Hosted {
         })
     }
 
+    /// All jobs, to be dropped one by one.
+    pub(crate) fn into_jobs(self) -> impl Iterator<Item = impl Sized> {
+        self.places.into_iter()
+    }
+
     /// Jobs that are kept.
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()

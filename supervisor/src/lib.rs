@@ -36,6 +36,7 @@ mod core;
 mod hosted;
 mod launched;
 mod output;
+mod outputs;
 mod runner;
 mod scope;
 mod session;

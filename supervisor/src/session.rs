@@ -7,6 +7,7 @@ use std::time::Duration;
 use fanin_machine::{Answer, Command, Launch, Launched, Member, Refusal, Reply, SessionCommand, Wanted};
 use fanin_protocol::{JobId, SessionId};
 
+use crate::body::discard;
 use crate::chance;
 use crate::core::CallError;
 use crate::launched::{Group, Job};
@@ -189,7 +190,7 @@ impl Session {
                 let mut hosted = core.hosted.lock();
                 tags.into_iter().map(|tag| hosted.forget(tag)).collect()
             };
-            drop(unused);
+            unused.into_iter().for_each(discard);
         }
         Ok(launched?)
     }

@@ -162,7 +162,8 @@ impl Supervisor {
         self.owner.core().look(|state| why::group(state, group))
     }
 
-    /// All that was kept of a job's output; empty where it put out nothing, or is not over.
+    /// What is kept of a job's output; empty where it put out nothing, or is not over. Of the newest jobs that is all,
+    /// up to each one's bound; of older ones, where it would be too much, the excerpt of their record.
     ///
     /// # Errors
     ///

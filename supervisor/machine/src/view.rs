@@ -1,7 +1,7 @@
 //! Looking at the state: jobs as they stand, pages of them, and what the checkers ask.
 
 use fanin_protocol::limits::PAGE_JOBS;
-use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, SessionId, Status};
+use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, Output, SessionId, Status};
 
 use crate::state::{Job, JobKey, State};
 use crate::why;
@@ -58,6 +58,12 @@ impl State {
     /// A job as it stands; `None` where the id is not known.
     pub fn job_info(&self, id: &JobId) -> Option<JobInfo> {
         self.info(self.facts.job_index.get(id)?)
+    }
+
+    /// The excerpt of a job's output, from its last run.
+    pub fn output_of(&self, id: &JobId) -> Option<Output> {
+        let job = self.job(self.facts.job_index.get(id)?)?;
+        job.last.as_ref()?.details.as_ref()?.output.clone()
     }
 
     /// The host's mark of a job that is not over.
