@@ -12,7 +12,7 @@ use crate::world::World;
 /// command and that are the pair.
 pub fn pair(world: &World, op: &Op) -> String {
     let found = match op {
-        Op::Crash | Op::Wall(_) | Op::Why(_) | Op::WhyGroup(_) => return String::new(),
+        Op::Crash | Op::Forged(..) | Op::Wall(_) | Op::Why(_) | Op::WhyGroup(_) => return String::new(),
         Op::Open => "Open".into(),
         Op::Drain => "Close drain".into(),
         Op::StopAll(_) => format!("Close stop, {}", runs(world)),

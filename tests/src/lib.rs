@@ -12,6 +12,7 @@ pub mod invariants;
 pub mod ledger;
 pub mod op;
 pub mod parent;
+pub mod random;
 pub mod search;
 
 pub mod timeline;

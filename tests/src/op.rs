@@ -50,6 +50,8 @@ pub enum Op {
     TurnPart(SessionId, u8, PartState),
     /// The last run of a job says that it is over.
     End(JobId, How),
+    /// Somebody says that the last run of the one job is over, at the place of the other.
+    Forged(JobId, JobId),
     /// Time passes on both clocks, and the machine is told.
     After(u64),
     /// Time passes up to the alarm, and the machine is told.

@@ -210,7 +210,10 @@ impl World {
     }
 
     fn is_stale(&self, command: &Command) -> bool {
-        matches!(command, Command::Report(report) if !self.ledger.is_open(report.run.fence))
+        let Command::Report(report) = command else { return false };
+        // The run is over, or it is another's: a fence is good at its own place only.
+        let is_own = self.host.runs.values().chain(self.host.turns.values()).any(|run| *run == report.run);
+        !is_own || !self.ledger.is_open(report.run.fence)
     }
 
     /// The command that an operation stands for; `None` where a report has no run to come from.
@@ -258,6 +261,11 @@ impl World {
                 },
             )?,
             Op::End(id, how) => report(self.host.runs.get(id), Said::Ended(ended(id, *how)))?,
+            Op::Forged(run, at) => {
+                let (run, at) = (self.host.runs.get(run)?, self.host.runs.get(at)?);
+                let forged = RunRef { node: at.node, fence: run.fence };
+                report(Some(&forged), Said::Ended(Ended::Lost))?
+            }
             Op::TurnEnd(id, how) => {
                 report(self.host.turns.get(id), Said::Ended(ended(&crate::op::job("turn"), *how)))?
             }

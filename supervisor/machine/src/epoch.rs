@@ -76,9 +76,11 @@ fn rearm(state: &mut State, key: GroupKey) {
     if !group.sealed || group.fired.is_some() || group.voided.is_some() {
         return;
     }
-    let is_stopped = |job: &JobKey| {
-        let stop = state.job(*job).and_then(|job| job.stop);
-        stop.is_some_and(|stop| stop.cause == Cause::Group)
+    let is_stopped = |member: &JobKey| {
+        let job = state.job(*member);
+        let wish = job.and_then(|job| job.stop).map(|stop| stop.cause);
+        let end = job.and_then(|job| job.ended).and_then(|end| end.cause);
+        wish == Some(Cause::Group) || end == Some(Cause::Group)
     };
     let stopped_by = match group.phase(true) {
         Phase::Decided(threshold) if group.members.iter().any(is_stopped) => Some(threshold),

@@ -58,6 +58,7 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "question" => Op::Part(words.job(1), words.call(), PartKind::Question, words.moved()),
         "turn-part" => Op::TurnPart(words.session(1), words.call(), words.moved()),
         "end" => Op::End(words.job(1), words.how(2)),
+        "forged" => Op::Forged(words.job(1), words.job(2)),
         "after" => Op::After(number(words.word(1))),
         "alarm" => Op::Alarm,
         "wall" => Op::Wall(words.word(1).parse().expect("milliseconds")),

@@ -43,6 +43,7 @@ impl Display for Op {
             }
             Self::TurnPart(id, call, state) => write!(f, "turn-part {id} c{call} {}", moved(*state)),
             Self::End(id, how) => write!(f, "end {id} {how}"),
+            Self::Forged(run, at) => write!(f, "forged {run} {at}"),
             Self::After(ms) => write!(f, "after {ms}"),
             Self::Alarm => f.write_str("alarm"),
             Self::Wall(ms) => write!(f, "wall {ms}"),

@@ -454,3 +454,24 @@ fn a_deadline_that_passed_is_told_after_a_crash() {
         "#]],
     );
 }
+
+// R-1: also where all that it stopped had not started.
+#[test]
+fn a_rule_that_stopped_only_queued_members_is_told_after_a_crash() {
+    check(
+        "slots 1; launch deadline=50 a b; stop a; after 50; crash; open",
+        expect![[r#"
+            job.queued a
+            job.queued b
+            group.sealed [a b]
+            run.started a
+            job.stopping a cancelled/user
+            -> Polite stop of a
+            job.ended b cancelled/group
+            store.opened after a crash
+            run.ended a interrupted
+            job.ended a cancelled/user interrupted
+            group.fired none_ok by deadline [a cancelled/user, b cancelled/group]
+        "#]],
+    );
+}

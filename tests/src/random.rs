@@ -1,0 +1,242 @@
+//! Random sequences: a word of 64 bits is an operation, read against what there is. So sequences shrink as plain
+//! lists of numbers, and each prints as a script.
+
+use fanin_machine::{WaiterId, Wanted};
+use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, PartKind, PartState, Policy, SessionId};
+
+use crate::broken::Kept;
+use crate::calm::{Calm, calm};
+use crate::op::{self, Aim, How, Launching, Op};
+use crate::world::{Options, World};
+
+/// Waiters at once.
+const WAITERS: u64 = 5;
+/// A name that is used up is one more; names of jobs and groups are kept ready.
+const NAMES: usize = 4_096;
+/// One hour and a bit, forth and back: the clock jumps.
+const JUMPS_MS: [i64; 4] = [3_700_000, -3_700_000, 250, -250];
+
+/// Names, made once.
+pub struct Names {
+    jobs: Vec<JobId>,
+    groups: Vec<GroupId>,
+    sessions: Vec<SessionId>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            jobs: (0..NAMES).map(|n| op::job(&format!("j{n}"))).collect(),
+            groups: (0..NAMES).map(|n| GroupId::parse(&format!("g{n}")).expect("a name")).collect(),
+            sessions: ["s", "t", "u"].map(op::session).to_vec(),
+        }
+    }
+}
+
+/// The bits of a word that are not used yet.
+struct Bits(u64);
+
+impl Bits {
+    /// The next choice of `n`.
+    fn of(&mut self, n: usize) -> usize {
+        let choice = self.0 % n as u64;
+        self.0 /= n as u64;
+        choice as usize
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.of(n) == n - 1
+    }
+
+    fn pick<T: Copy, const N: usize>(&mut self, values: [T; N]) -> T {
+        values[self.of(N)]
+    }
+}
+
+/// Runs a sequence: every step is checked, then all is brought to its end, and nothing may be left. `trace` is told
+/// each operation before it happens.
+///
+/// # Errors
+///
+/// The promise that was broken.
+pub fn run(words: &[u64], names: &Names, mut trace: impl FnMut(&Op)) -> Kept {
+    let mut world = begin(words.first().copied().unwrap_or_default(), &mut trace)?;
+    for word in words.iter().skip(1) {
+        let op = operation(*word, &world, names);
+        trace(&op);
+        world.perform(&op)?;
+    }
+    world.fold_holds()?;
+    let way = if words.len().is_multiple_of(2) { Calm::Ends } else { Calm::Stuck };
+    calm(&mut world, way)?;
+    world.fold_holds()
+}
+
+/// The world that the first word asks for.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn begin(word: u64, trace: &mut impl FnMut(&Op)) -> Result<World, crate::Broken> {
+    let slots = Bits(word).pick([None, Some(1), Some(2), Some(3), Some(4)]);
+    let options = Options { slots, grace_ms: 100, keep_log: true, sparse: 16, ..Options::default() };
+    let mut world = World::new(options);
+    for op in [Op::Open, Op::Session(op::session("s")), Op::Session(op::session("t"))] {
+        trace(&op);
+        world.perform(&op)?;
+    }
+    Ok(world)
+}
+
+/// The operation of a word.
+pub fn operation(word: u64, world: &World, names: &Names) -> Op {
+    let mut bits = Bits(word);
+    let kind = bits.of(64);
+    if !world.opened {
+        return if kind < 60 { Op::Open } else { report(&mut bits, world, names) };
+    }
+    if !world.ledger.open {
+        return if kind < 60 { Op::Crash } else { launch(&mut bits, world, names, false) };
+    }
+    match kind {
+        0..=8 => launch(&mut bits, world, names, false),
+        9..=12 => launch(&mut bits, world, names, true),
+        13..=29 => report(&mut bits, world, names),
+        30..=33 => turn(&mut bits, names),
+        34..=41 => wait(&mut bits, world, names),
+        42..=47 => Op::Ack(holder(&mut bits, world)),
+        48..=50 => Op::Leave(WaiterId(bits.of(WAITERS as usize + 1) as u64)),
+        51..=55 => stop(&mut bits, world, names),
+        56 | 57 => Op::After(bits.pick([0, 1, 10, 50, 100, 500, 3_000, 60_000])),
+        58 => Op::Alarm,
+        59 => Op::Wall(bits.pick(JUMPS_MS)),
+        60 => Op::Session(session(&mut bits, names)),
+        61 if bits.one_in(4) => Op::CloseSession(session(&mut bits, names)),
+        62 => Op::Crash,
+        63 if bits.one_in(8) => {
+            let closes = [Op::Drain, Op::StopAll(None), Op::StopAll(Some(0)), Op::Finish];
+            closes[bits.of(closes.len())].clone()
+        }
+        _ => Op::Alarm,
+    }
+}
+
+fn session(bits: &mut Bits, names: &Names) -> SessionId {
+    names.sessions[bits.pick([0, 0, 1, 2])].clone()
+}
+
+/// A job that was launched, as a rule; now and then one that nobody knows.
+fn job(bits: &mut Bits, world: &World, names: &Names) -> JobId {
+    let known = world.ledger.jobs.len();
+    if known == 0 || bits.one_in(32) {
+        return names.jobs[NAMES - 1].clone();
+    }
+    // The newest are the ones that live.
+    let back = bits.of(known.min(12));
+    names.jobs[known - 1 - back].clone()
+}
+
+fn group(bits: &mut Bits, world: &World, names: &Names) -> GroupId {
+    let jobs = world.ledger.jobs.len();
+    match world.ledger.jobs.get(&names.jobs[jobs.saturating_sub(1 + bits.of(8))]) {
+        Some(job) if !bits.one_in(32) => job.group.clone(),
+        _ => names.groups[NAMES - 1].clone(),
+    }
+}
+
+fn launch(bits: &mut Bits, world: &World, names: &Names, joins: bool) -> Op {
+    let known = world.ledger.jobs.len();
+    let again = known > 0 && bits.one_in(16);
+    let size = if joins { 1 } else { 1 + bits.of(7) };
+    let first = if again { bits.of(known) } else { known };
+    let policy = match bits.of(8) {
+        0 => Policy::ANY,
+        1 => Policy::FAIL_FAST,
+        2 => Policy::quorum(1 + bits.of(7) as u32),
+        3 => Policy { at_ms: Some(bits.pick([1, 50, 500])), ..Policy::ALL },
+        4 => Policy { ok: Some(2), not_ok: Some(2), at_ms: Some(100) },
+        _ => Policy::ALL,
+    };
+    let group = if again { bits.of(known) } else { world.ledger.groups.len() };
+    Op::Launch(Box::new(Launching {
+        session: session(bits, names),
+        group: names.groups[group].clone(),
+        joins,
+        policy,
+        kind: bits.pick([JobKind::Command, JobKind::Closure, JobKind::Agent]),
+        limits: JobLimits {
+            queue_ms: bits.pick([None, None, Some(100)]),
+            run_ms: bits.pick([None, None, Some(50), Some(1_000)]),
+            grace_ms: bits.pick([None, None, Some(0), Some(1_000)]),
+        },
+        jobs: names.jobs.iter().skip(first).take(size).cloned().collect(),
+    }))
+}
+
+fn report(bits: &mut Bits, world: &World, names: &Names) -> Op {
+    let who = job(bits, world, names);
+    let call = bits.of(3) as u8;
+    let state = bits.pick([PartState::Pending, PartState::Running, PartState::Completed, PartState::Error]);
+    match bits.of(16) {
+        0..=7 => Op::End(who, how(bits)),
+        8 | 9 => Op::Bind(who),
+        10..=12 => Op::Part(who, call, PartKind::Tool, state),
+        13 => Op::Part(who, call, PartKind::Question, state),
+        14 => Op::TurnPart(session(bits, names), call, state),
+        _ => Op::Forged(who, job(bits, world, names)),
+    }
+}
+
+fn how(bits: &mut Bits) -> How {
+    bits.pick([How::Ok, How::Ok, How::Ok, How::Failed, How::Panic, How::Spawn, How::Lost, How::Empty])
+}
+
+fn turn(bits: &mut Bits, names: &Names) -> Op {
+    let (who, how) = (session(bits, names), how(bits));
+    if bits.one_in(2) { Op::TurnEnd(who, how) } else { Op::Turn(who) }
+}
+
+fn wait(bits: &mut Bits, world: &World, names: &Names) -> Op {
+    let waiter = WaiterId(bits.of(WAITERS as usize + 1) as u64);
+    let parent = session(bits, names);
+    let kind = bits.of(8);
+    let jobs = |bits: &mut Bits| -> Vec<JobId> {
+        let count = 1 + bits.of(4);
+        let mut jobs: Vec<JobId> = (0..count).map(|_| job(bits, world, names)).collect();
+        if !bits.one_in(16) {
+            jobs.sort();
+            jobs.dedup();
+        }
+        jobs
+    };
+    let wanted = match kind {
+        0 | 1 => Wanted::All(parent, jobs(bits)),
+        2 => Wanted::Any(parent, jobs(bits)),
+        3 | 4 => Wanted::Group(group(bits, world, names)),
+        5 | 6 => Wanted::Wake(parent),
+        _ => Wanted::Idle,
+    };
+    Op::Wait(waiter, wanted)
+}
+
+/// Somebody who holds an answer, where there is one.
+fn holder(bits: &mut Bits, world: &World) -> WaiterId {
+    let holders: Vec<WaiterId> =
+        world.parent.waits.iter().filter(|(_, wait)| wait.offer.is_some()).map(|(id, _)| *id).collect();
+    if holders.is_empty() || bits.one_in(8) {
+        return WaiterId(bits.of(WAITERS as usize + 1) as u64);
+    }
+    holders[bits.of(holders.len())]
+}
+
+fn stop(bits: &mut Bits, world: &World, names: &Names) -> Op {
+    let who = job(bits, world, names);
+    let aim = match bits.of(6) {
+        0..=2 => Aim::Job(who),
+        3 => Aim::Exact(who),
+        4 => Aim::Other(who),
+        _ => Aim::Group(group(bits, world, names)),
+    };
+    let grace = bits.pick([None, None, Some(0), Some(10), Some(5_000)]);
+    Op::Stop(aim, grace, bits.pick([Cause::User, Cause::Parent, Cause::ClientGone]))
+}

@@ -1,0 +1,207 @@
+//! The exhaustive search of MODEL's "What to prove first", as several models that are small enough to be searched
+//! whole: G1 to G8 and G14 after every step, G6, G12 and G13 from every state. `pairs.txt` lists every command with
+//! what it met; `UPDATE_EXPECT=1` rewrites it.
+
+// A helper that panics is a failed test.
+#![allow(clippy::panic)]
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use expect_test::{expect, expect_file};
+use fanin_protocol::PartState;
+use fanin_tests::op::How;
+use fanin_tests::search::menu::Menu;
+use fanin_tests::search::{Found, search, table};
+
+/// A model and what its search found, once.
+struct Model {
+    name: &'static str,
+    menu: fn() -> Menu,
+    found: OnceLock<Found>,
+}
+
+macro_rules! models {
+    ($($(#[$doc:meta])* $name:ident = $menu:expr;)*) => {
+        static MODELS: [Model; [$(stringify!($name)),*].len()] = [$(Model {
+            name: stringify!($name),
+            menu: || $menu,
+            found: OnceLock::new(),
+        },)*];
+
+        $($(#[$doc])*
+        #[test]
+        fn $name() {
+            found(stringify!($name));
+        })*
+    };
+}
+
+fn found(name: &str) -> &'static Found {
+    let model = MODELS.iter().find(|model| model.name == name).unwrap_or_else(|| panic!("no model {name}"));
+    model.found.get_or_init(|| {
+        let begin = Instant::now();
+        let found = search(&(model.menu)());
+        let Found { states, transitions, depth, .. } = &found;
+        println!("{name}: {states} states, {transitions} transitions, depth {depth}, {:?}", begin.elapsed());
+        found
+    })
+}
+
+models! {
+    /// BAR-10, BAR-12, BAR-15, P4: a group, two waiters of any kind, a turn, a crash, the end of the parent.
+    delivery = Menu {
+        launches: vec!["launch closure as=g a b"],
+        waiters: 2,
+        waits: vec!["all a b", "all a", "any a b", "group g", "wake"],
+        ends: vec![How::Ok],
+        turns: 1,
+        crashes: 1,
+        others: vec!["close s"],
+        ..Menu::default()
+    };
+    /// BAR-10 over groups: a wait may cover two of them, and the oldest message comes first.
+    two_groups = Menu {
+        launches: vec!["launch closure as=g a", "launch closure as=h b"],
+        waiters: 2,
+        waits: vec!["all a b", "all a", "group h", "wake"],
+        ends: vec![How::Ok],
+        crashes: 1,
+        ..Menu::default()
+    };
+    /// BAR-5, BAR-6, BAR-9, W-4: launches join the group of a turn.
+    turn_groups = Menu {
+        launches: vec!["start closure as=g a", "start closure as=h b"],
+        waiters: 1,
+        waits: vec!["all a b", "all a", "group g", "wake"],
+        ends: vec![How::Ok],
+        turns: 2,
+        crashes: 1,
+        others: vec!["close s", "stop-group g"],
+        ..Menu::default()
+    };
+    /// BAR-4, J-8 to J-11, J-17, J-18: all members run to their end.
+    barrier_all = barrier(None, "launch closure as=g a b");
+    /// The same with one slot and runners that come up late; J-2, J-3, J-9, SC-9.
+    barrier_all_one_slot = barrier(Some(1), "launch as=g a b");
+    /// The first success stops the rest.
+    barrier_any = barrier(None, "launch closure any as=g a b");
+    /// The same with one slot.
+    barrier_any_one_slot = barrier(Some(1), "launch any as=g a b");
+    /// The first failure stops the rest.
+    barrier_fail_fast = barrier(None, "launch closure fail_fast as=g a b");
+    /// The same with one slot.
+    barrier_fail_fast_one_slot = barrier(Some(1), "launch fail_fast as=g a b");
+    /// J-12, J-17, SC-14, SC-16: every limit there is, and stops around them.
+    timers = Menu {
+        slots: Some(1),
+        launches: vec!["launch deadline=50 run=30 queue=40 grace=10 as=g a b"],
+        waiters: 1,
+        waits: vec!["wake"],
+        ends: vec![How::Ok, How::Failed, How::Lost],
+        binds: true,
+        time: true,
+        crashes: 1,
+        others: vec!["stop a", "stop-group g grace=0", "stop-all"],
+        ..Menu::default()
+    };
+    /// RE-3: parts of a run and of a turn.
+    parts = Menu {
+        launches: vec!["launch closure as=g a", "start agent as=h b"],
+        binds: true,
+        ends: vec![How::Ok, How::Empty],
+        parts: vec![PartState::Pending, PartState::Running, PartState::Completed],
+        turn_parts: vec![PartState::Pending, PartState::Running, PartState::Error],
+        turns: 1,
+        late: true,
+        crashes: 1,
+        others: vec!["stop a", "stop b grace=0", "turn-end s lost"],
+        ..Menu::default()
+    };
+    /// SH-1 to SH-4, S-3: the stages of an end.
+    shutdown = Menu {
+        slots: Some(1),
+        launches: vec!["launch as=g a b"],
+        waiters: 1,
+        waits: vec!["idle", "wake", "group g", "all a b"],
+        ends: vec![How::Ok],
+        turns: 1,
+        time: true,
+        crashes: 1,
+        others: vec!["drain", "stop-all", "stop-all grace=0", "finish", "stop a", "session t", "close s"],
+        early: vec!["launch as=g a b", "end a", "turn", "wait w1 wake", "ack w1", "stop a", "alarm", "drain"],
+        ..Menu::default()
+    };
+    /// What is refused changes nothing, wherever it comes: J-1, J-21, J-22.
+    refusals = Menu {
+        slots: Some(1),
+        launches: vec!["start as=g a", "launch as=h b"],
+        waiters: 1,
+        waits: vec!["all a", "idle"],
+        ends: vec![How::Ok],
+        turns: 1,
+        others: vec![
+            "start as=g a",
+            "launch as=g a",
+            "launch as=h closure b",
+            "launch as=i a b",
+            "launch in=x as=g a",
+            "launch in=t as=g a",
+            "start in=t as=i a",
+            "launch as=k",
+            "session s",
+            "turn x",
+            "close x",
+            "close s",
+            "wait w1 all x",
+            "wait w1 any in=x a",
+            "wait w1 group x",
+            "wait w1 wake x",
+            "leave w9",
+            "ack w9",
+            "stop x",
+            "stop-exact x",
+            "stop-exact b",
+            "stop-other b",
+            "stop-group x",
+            "stop-group h",
+            "open",
+            "alarm",
+        ],
+        ..Menu::default()
+    };
+}
+
+fn barrier(slots: Option<u32>, launch: &'static str) -> Menu {
+    Menu {
+        slots,
+        launches: vec![launch],
+        waiters: 1,
+        waits: vec!["group g", "wake", "all a"],
+        ends: vec![How::Ok, How::Failed, How::Lost],
+        binds: slots.is_some(),
+        time: true,
+        crashes: 1,
+        others: vec!["close s", "stop a", "stop b grace=0", "stop-group g"],
+        ..Menu::default()
+    }
+}
+
+#[test]
+fn every_record_and_every_pair_of_command_and_state_is_reached() {
+    let all: Vec<&Found> = MODELS.iter().map(|model| found(model.name)).collect();
+    let kinds: Vec<&str> = fanin_protocol::record::KINDS
+        .iter()
+        .map(|(kind, _)| *kind)
+        .filter(|kind| all.iter().any(|found| found.kinds.contains(kind)))
+        .collect();
+    expect!["store.opened store.closed session.opened session.closed job.queued job.stopping job.ended run.started run.bound run.ended part group.sealed group.fired group.voided message.taken note"].assert_eq(&kinds.join(" "));
+    let (states, transitions): (Vec<usize>, Vec<usize>) =
+        all.iter().map(|found| (found.states, found.transitions)).unzip();
+    println!(
+        "all: {} states, {} transitions",
+        states.iter().sum::<usize>(),
+        transitions.iter().sum::<usize>()
+    );
+    expect_file!["pairs.txt"].assert_eq(&table(all));
+}
