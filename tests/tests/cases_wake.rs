@@ -264,6 +264,27 @@ async fn each_turns_background_jobs_are_one_message() {
     no_wake(&session).await;
 }
 
+// B03, BAR-5: all jobs of a turn are over before it ends; its end is the seal, and the seal fires.
+#[tokio::test(start_paused = true)]
+async fn a_turn_whose_jobs_are_over_wakes_at_its_end() {
+    let (supervisor, session) = start_with_parent().await;
+    for jobs in 1..=7 {
+        let turn = session.turn().await.unwrap();
+        let mut group = None;
+        for n in 0..jobs {
+            let job = session.start(idle(&format!("{n}"))).await.unwrap();
+            over(&supervisor, std::slice::from_ref(job.id())).await;
+            group = Some(job.group().clone());
+        }
+        assert_no_wake_now(&session);
+        turn.end().await.unwrap();
+        let wake = at_once(session.next_wake()).unwrap();
+        assert_eq!(Some(&wake.result().group), group.as_ref());
+        assert_eq!(wake.ack().await.unwrap().entries.len(), jobs);
+        no_wake(&session).await;
+    }
+}
+
 // W-4, R7: a parent that waits inside its own turn gets a wait's answer, and its wake after the turn.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_held_while_waiting_blocks_wakes_and_no_waits() {
