@@ -1,7 +1,8 @@
 //! Question: what does a job cost from launch to settle, and is that cost the same at 100, 10,000 and 1,000,000?
 //!
 //! Unit: nanoseconds per job; the partner is a bare `tokio::task::JoinSet` in the same process, round by round in
-//! turn. Run: `cargo bench -p fanin-benches --bench launch`. With `-- --gate` it fails where the cost is not flat.
+//! turn. Run: `cargo bench -p fanin-benches --bench launch`. With `-- --gate` it fails where the cost is not flat,
+//! at twice the aim: a shared machine is noisy. With `-- --jobs N` it measures one size, for a profiler.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,15 +14,14 @@ use tokio::task::JoinSet;
 /// Group sizes, and how many jobs a round runs in all so that small groups are measured long enough.
 const SIZES: [(usize, usize); 3] = [(100, 100_000), (10_000, 200_000), (1_000_000, 1_000_000)];
 const ROUNDS: usize = 7;
-/// Between the cheapest and the dearest size.
-const FLAT_MAX: f64 = 1.5;
+/// The aim: the dearest size against the cheapest.
+const FLAT: f64 = 1.5;
 
 type Error = Box<dyn std::error::Error>;
 
 fn main() -> Result<ExitCode, Error> {
     let args: Vec<String> = std::env::args().collect();
     let gate = args.iter().any(|arg| arg == "--gate");
-    // `--jobs N` measures that size alone, for a profiler.
     let only = args.iter().skip_while(|arg| *arg != "--jobs").nth(1).and_then(|n| n.parse::<usize>().ok());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     println!(
@@ -47,8 +47,8 @@ fn main() -> Result<ExitCode, Error> {
     }
     let (low, high) =
         medians.iter().fold((f64::INFINITY, 0f64), |(low, high), m| (low.min(*m), high.max(*m)));
-    println!("flat: the dearest size costs {:.2}x the cheapest (at most {FLAT_MAX}x)", high / low);
-    Ok(if gate && high / low > FLAT_MAX { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    println!("flat: the dearest size costs {:.2}x the cheapest (aim: {FLAT}x)", high / low);
+    Ok(if gate && high / low > 2.0 * FLAT { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn shown(figures: &Figures) -> String {

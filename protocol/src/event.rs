@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +21,6 @@ pub struct About {
     pub job: Option<JobId>,
     /// Which life of that job's id.
     pub lifetime: Option<Lifetime>,
-    /// The run of the job, or the turn of the session.
-    pub run: Option<Fence>,
     /// The job's group, or the group itself.
     pub group: Option<GroupId>,
 }
@@ -33,8 +32,10 @@ pub struct Entry {
     pub seq: Seq,
     /// Its time in milliseconds since the Unix epoch; never falls.
     pub ts_ms: u64,
-    /// What it is about.
-    pub about: About,
+    /// What it is about, shared by all records of one job.
+    pub about: Arc<About>,
+    /// The run that it is about: of the job, or the turn of the session.
+    pub run: Option<Fence>,
     /// The fact.
     pub record: Record,
 }
@@ -76,7 +77,7 @@ impl Entry {
             session: self.about.session.as_ref(),
             job: self.about.job.as_ref(),
             lifetime: self.about.lifetime,
-            run: self.about.run,
+            run: self.run,
             group: self.about.group.as_ref(),
             body: self.record.redacted().json_body()?,
         })
@@ -158,10 +159,10 @@ mod tests {
             session: SessionId::parse("main").ok(),
             job: JobId::parse("scan").ok(),
             lifetime: Some(Lifetime(3)),
-            run: Some(Fence(6)),
             group: GroupId::parse("g").ok(),
         };
-        let entry = Entry { seq: Seq(7), ts_ms: 11, about, record: ended.into() };
+        let entry =
+            Entry { seq: Seq(7), ts_ms: 11, about: about.into(), run: Some(Fence(6)), record: ended.into() };
         assert_eq!(
             entry.to_json(&LogId::parse("log").unwrap()).unwrap(),
             json!({
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn what_does_not_apply_is_left_out() {
         let record = StoreClosed { queued: 0 }.into();
-        let entry = Entry { seq: Seq(1), ts_ms: 2, about: About::default(), record };
+        let entry = Entry { seq: Seq(1), ts_ms: 2, about: Arc::default(), run: None, record };
         assert_eq!(
             entry.to_json(&LogId::parse("log").unwrap()).unwrap(),
             json!({ "log": "log", "seq": 1, "ts_ms": 2, "kind": "store.closed", "body": { "queued": 0 } })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Code, Status};
-use crate::id::{GroupId, JobId, Lifetime, NodeId};
+use crate::id::{GroupId, JobId, Lifetime, SessionId};
 
 /// What a job's body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,6 +28,12 @@ impl JobKind {
             Self::Command => "command",
             Self::Agent => "agent",
         }
+    }
+}
+
+impl fmt::Display for JobKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -132,8 +138,8 @@ pub struct JobInfo {
     pub job: JobId,
     /// Which life of that id.
     pub lifetime: Lifetime,
-    /// Its parent.
-    pub session: NodeId,
+    /// The session it belongs to.
+    pub session: SessionId,
     /// Its group.
     pub group: GroupId,
     /// Its place in the group, from 0.

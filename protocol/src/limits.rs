@@ -8,9 +8,6 @@ pub const ID_BYTES_MAX: usize = 64;
 /// Longest label: one line of a terminal, also with wide characters (SC-12).
 pub const LABEL_BYTES_MAX: usize = 200;
 
-/// Smallest group: an empty fan-out is a mistake of the caller, not a result (B56).
-pub const GROUP_MEMBERS_MIN: usize = 1;
-
 /// Largest group of the operator profile: what the whole machine was measured with (14.14).
 pub const GROUP_MEMBERS_MAX: usize = 1_000_000;
 
@@ -71,6 +68,9 @@ pub const PIPE_BYTES_MAX: usize = 1024 * 1024;
 /// Longest pause between two looks whether what a command left is gone; the first ones are shorter.
 pub const LEFTOVER_LOOK: Duration = Duration::from_millis(50);
 
+/// Full outputs that one supervisor keeps in memory; of older ones the excerpt of 32 KiB is left (B59).
+pub const OUTPUTS_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
 /// Output of one entry in a combined result at the most.
 pub const RESULT_ENTRY_BYTES_MAX: usize = 32 * 1024;
 
@@ -105,6 +105,10 @@ pub const TAIL_RECORDS: usize = 65_536;
 /// keeps that many from being freed.
 pub const READ_BATCH: usize = 256;
 
+/// Batches of records a subscriber passes over before it lets others have its thread: a filter that lets little
+/// through would hold it for a whole tail.
+pub const SKIP_BATCHES: usize = 32;
+
 /// Effects whose room a pump keeps for the next change: more came from a burst, and its memory goes back.
 pub const EFFECTS_ROOM: usize = 1_024;
 
@@ -118,5 +122,35 @@ pub const CLOCK_JUMP: Duration = Duration::from_secs(3600);
 /// Slots of `fanin run` unless `--concurrency` says otherwise (14.14).
 pub const RUN_SLOTS: usize = 10;
 
+/// Jobs of a page unless somebody says otherwise: a screen or two.
+pub const PAGE_JOBS: usize = 100;
+
+/// Ids that a reason names at the most: enough to act on, short enough to read.
+pub const REASON_IDS_MAX: usize = 8;
+
+/// Stale runs that are remembered, so that each is noted once; beyond, the oldest may be noted again (J-16).
+pub const STALE_RUNS_MAX: usize = 4_096;
+
 /// Deepest nesting a frame may have: ours has 6, a hostile one would exhaust the stack (SEC-8).
 pub const NESTING_MAX: usize = 64;
+
+/// A manifest, or the lines on standard input of `fanin run --each`: a million file names fit (SC-12).
+pub const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Problems of one manifest told at once: more would scroll the first ones away.
+pub const PROBLEMS_SHOWN_MAX: usize = 50;
+
+/// Lines of a task's output that `fanin run` prints for people: one screen of them says why a program failed.
+pub const SHOWN_LINES_MAX: usize = 20;
+
+/// Bytes of one such line: a program that prints a megabyte without a line feed must not fill the screen.
+pub const SHOWN_LINE_BYTES_MAX: usize = 1_000;
+
+/// Time between two drawings of live progress: quick enough to look alive, slow enough to cost nothing.
+pub const REDRAW_EVERY: Duration = Duration::from_millis(100);
+
+/// After a third signal: how much longer than `KILL_WAIT` `fanin run` waits for the result before it gives up.
+pub const KILL_SLACK: Duration = Duration::from_secs(2);
+
+/// Notices about signals that wait to be shown: the four that change something, and a few impatient ones.
+pub const SIGNALS_TOLD_MAX: usize = 16;

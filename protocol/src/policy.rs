@@ -1,6 +1,12 @@
 //! When the rest of a group is told to stop. A group fires when all its members ended, whatever the policy.
 
+use std::fmt;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+use crate::limits::LIMIT_MAX;
+use crate::spec::millis;
 
 /// `stop_rest_when`: the first of these that comes true stops the members still alive. None set: never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
@@ -29,29 +35,38 @@ impl Policy {
         Self { ok: Some(n), not_ok: None, at_ms: None }
     }
 
-    /// Checks the counts against the number of members.
+    /// And the rest is stopped once this long has passed since the group was sealed, whatever has ended.
+    #[must_use]
+    pub fn with_deadline(self, deadline: Duration) -> Self {
+        Self { at_ms: Some(millis(deadline)), ..self }
+    }
+
+    /// Checks the counts against the number of members, and the deadline against what can be honoured.
     ///
     /// # Errors
     ///
-    /// A sentence that names the count and what would be right.
+    /// A sentence that names the rule and what would be right.
     pub fn check(&self, members: usize) -> Result<(), String> {
         for (name, count) in [("ok", self.ok), ("not_ok", self.not_ok)] {
             match count {
                 Some(0) => {
                     return Err(format!(
-                        "release: {name} = 0 would stop all before they start; use 1 or more"
+                        "policy: {name} = 0 would stop all before they start; use 1 or more"
                     ));
                 }
                 Some(n) if n as usize > members => {
-                    return Err(format!("release: {name} = {n} can never be met by {members} members"));
+                    return Err(format!("policy: {name} = {n} can never be met by {members} members"));
                 }
                 _ => {}
             }
         }
-        if self.at_ms == Some(0) {
-            return Err("deadline: zero would stop all before they start".into());
+        match self.at_ms {
+            Some(0) => Err("deadline: zero would stop all before they start".into()),
+            Some(ms) if Duration::from_millis(ms) > LIMIT_MAX => {
+                Err(format!("deadline: {ms} ms is more than ten years; leave it out for no limit"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -65,4 +80,21 @@ pub enum Threshold {
     NotOk,
     /// The deadline passed.
     Deadline,
+}
+
+impl Threshold {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::NotOk => "not_ok",
+            Self::Deadline => "deadline",
+        }
+    }
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }

@@ -30,6 +30,11 @@ impl<T> Private<T> {
         Self(None)
     }
 
+    /// The value, or nothing.
+    pub const fn of(value: Option<T>) -> Self {
+        Self(value)
+    }
+
     /// True where there is nothing to show.
     pub const fn is_hidden(&self) -> bool {
         self.0.is_none()

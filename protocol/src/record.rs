@@ -77,7 +77,7 @@ pub struct JobQueued {
     /// What its launcher called it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Arc<str>>,
-    /// What it shall do.
+    /// What it shall do; nothing for a closure, which cannot be written down.
     #[serde(default, skip_serializing_if = "Private::is_hidden")]
     pub spec: Private<Arc<Spec>>,
     /// Its limits of time.

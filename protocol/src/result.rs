@@ -1,12 +1,12 @@
 //! The combined result of a group: what its parent gets, once.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Code, Exit, Status};
-use crate::id::{GroupId, JobId, Lifetime, NodeId};
+use crate::id::{GroupId, JobId, Lifetime, SessionId};
 use crate::policy::Threshold;
 use crate::private::Private;
 use crate::text;
@@ -59,6 +59,12 @@ impl Outcome {
             Self::NoneOk => "none_ok",
             Self::Empty => "empty",
         }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -118,7 +124,7 @@ pub struct ResultEntry {
     pub lifetime: Lifetime,
     /// What its launcher called it.
     pub label: Option<Arc<str>>,
-    /// How it ended; `running` or `queued` only in a wait that ran out.
+    /// How it ended.
     pub status: Status,
     /// Why, unless it completed.
     pub cause: Option<Cause>,
@@ -148,7 +154,8 @@ pub struct ResultEntry {
     pub signal: Option<i32>,
     /// What it put out. `None` says that it put out nothing or that nothing was kept.
     pub output: Option<EntryOutput>,
-    /// The parent has this result already, from a wait; the output is not repeated (BAR-15).
+    /// Its parent had this result before, from a wait or a wake (BAR-15). In a wake its output is then not repeated; a
+    /// wait always answers in full.
     pub reference: bool,
 }
 
@@ -157,8 +164,8 @@ pub struct ResultEntry {
 pub struct CombinedResult {
     /// The group; also the key of its message.
     pub group: GroupId,
-    /// Its parent.
-    pub session: NodeId,
+    /// The session it belongs to.
+    pub session: SessionId,
     /// How it ended as a whole.
     pub outcome: Outcome,
     /// Members by how they ended.
@@ -172,8 +179,26 @@ pub struct CombinedResult {
     pub entries: Vec<ResultEntry>,
     /// Members that `entries` leaves out.
     pub entries_omitted: u32,
+    /// Members, listed or not, that may still be alive (J-18).
+    pub unreaped: u32,
     /// Frames the members' text in [`CombinedResult::to_text`]; chance, so that no member can guess it.
+    /// On the wire 16 hex digits: not every reader has whole numbers of this size.
+    #[serde(with = "hex")]
     pub nonce: u64,
+}
+
+mod hex {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{number:016x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        u64::from_str_radix(&digits, 16).map_err(D::Error::custom)
+    }
 }
 
 impl CombinedResult {
@@ -193,7 +218,7 @@ impl CombinedResult {
             self.write_entry(&mut out, entry);
         }
         if self.entries_omitted > 0 {
-            let _ = writeln!(out, "({} completed members are not listed)", self.entries_omitted);
+            let _ = writeln!(out, "({} more members are not listed)", self.entries_omitted);
         }
         out
     }
@@ -223,6 +248,13 @@ impl CombinedResult {
                 let _ = writeln!(out, ">>>{nonce:016x}");
             }
         }
+    }
+}
+
+/// As [`CombinedResult::to_text`].
+impl fmt::Display for CombinedResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_text())
     }
 }
 

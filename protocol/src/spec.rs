@@ -9,12 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::job::JobKind;
 use crate::limits::{COMMAND_BYTES_MAX, LIMIT_MAX, OUTPUT_BYTES_MAX_MAX, PROMPT_BYTES_MAX};
 
-/// What a job shall do.
+/// What a job shall do. A closure has no spec: it cannot be written down and never survives the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spec {
-    /// A closure of the host program; it cannot be written down and never survives the process.
-    Closure,
     /// A command.
     Command(CommandSpec),
     /// A prompt for an agent.
@@ -25,7 +23,6 @@ impl Spec {
     /// The kind of job that this makes.
     pub const fn kind(&self) -> JobKind {
         match self {
-            Self::Closure => JobKind::Closure,
             Self::Command(_) => JobKind::Command,
             Self::Agent(_) => JobKind::Agent,
         }
@@ -38,10 +35,21 @@ impl Spec {
     /// [`SpecError`] names the field and what is wrong with it.
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
-            Self::Closure => Ok(()),
             Self::Command(command) => command.check(),
             Self::Agent(agent) => agent.check(),
         }
+    }
+}
+
+impl From<CommandSpec> for Spec {
+    fn from(command: CommandSpec) -> Self {
+        Self::Command(command)
+    }
+}
+
+impl From<AgentSpec> for Spec {
+    fn from(agent: AgentSpec) -> Self {
+        Self::Agent(agent)
     }
 }
 
@@ -101,6 +109,27 @@ impl CommandSpec {
 
     const fn new(line: CommandLine) -> Self {
         Self { line, cwd: None, env: BTreeMap::new(), output_bytes_max: None }
+    }
+
+    /// With another working folder than the supervisor's.
+    #[must_use]
+    pub fn cwd(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(folder.into());
+        self
+    }
+
+    /// With a variable more; it wins over the supervisor's environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.insert(name.into(), value.into());
+        self
+    }
+
+    /// With another bound on the output that is kept, head and tail together.
+    #[must_use]
+    pub const fn output_bytes_max(mut self, bytes: u64) -> Self {
+        self.output_bytes_max = Some(bytes);
+        self
     }
 
     fn check(&self) -> Result<(), SpecError> {

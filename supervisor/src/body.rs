@@ -50,8 +50,12 @@ impl<F: FnOnce(Option<Ending>) + Unpin> Future for Run<F> {
             Err(panic) => Err(panic),
         };
         let ending = match (ending, run.stage.clear()) {
-            (Err(panic), _) | (Ok(_), Err(panic)) => panicked(&*panic),
             (Ok(ending), Ok(())) => ending,
+            (Err(panic), cleared) => {
+                cleared.map_err(text_of).ok();
+                Ending::failed(Cause::Panic, None, text_of(panic))
+            }
+            (Ok(_), Err(panic)) => Ending::failed(Cause::Panic, None, text_of(panic)),
         };
         if let Some(guard) = run.guard.take() {
             guard.settle(ending);
@@ -64,7 +68,7 @@ impl<F: FnOnce(Option<Ending>)> Drop for Run<F> {
     fn drop(&mut self) {
         if let Err(panic) = self.stage.clear() {
             // The run was stopped: how its destructor went changes nothing of that (J-19).
-            tracing::warn!(text = %panic_text(&*panic), "a job's destructor panicked while the job was stopped");
+            tracing::warn!(text = %text_of(panic), "a job's destructor panicked while the job was stopped");
         }
         drop(self.guard.take());
     }
@@ -75,6 +79,11 @@ impl Stage {
         if let Self::Start(..) = self
             && let Self::Start(body, context) = std::mem::replace(self, Self::Over)
         {
+            if context.is_cancelled() {
+                // The stop came between the start and this first poll: not a line of the body runs (B35).
+                drop(body);
+                return Poll::Ready(Ending::failed(Cause::Failed, None, "stopped before it began"));
+            }
             *self = Self::Running(body(context));
         }
         match self {
@@ -90,8 +99,21 @@ impl Stage {
     }
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> Ending {
-    Ending::failed(Cause::Panic, None, panic_text(panic))
+/// Drops a body that never started. Its destructor is anybody's code: a panic of it ends nothing but itself.
+pub(crate) fn discard<T>(body: T) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(body))) {
+        tracing::warn!(text = %text_of(panic), "the destructor of a job that never started panicked");
+    }
+}
+
+/// The text of a panic, whose payload is gone after it.
+fn text_of(panic: Box<dyn Any + Send>) -> String {
+    let text = panic_text(&*panic);
+    // A payload may panic when it is dropped, and so may that one's: the second is left where it is.
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+    text
 }
 
 /// A panic's text, cut to what a screen shows (SC-7).

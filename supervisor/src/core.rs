@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fanin_machine::guard::Guard;
 use fanin_machine::log::Log;
@@ -20,11 +20,12 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
-use crate::body::{Body, Run};
+use crate::body::{Body, Run, discard};
 use crate::clock::Clocks;
 use crate::context::{RunCell, RunContext};
 use crate::hosted::Hosted;
 use crate::output::JobOutput;
+use crate::outputs::Outputs;
 use crate::runner::{Ending, Runner};
 use crate::scope::Scope;
 use crate::stop::StopStage;
@@ -63,6 +64,8 @@ enum Released {
     Effect(Effect),
     /// The rest of a step that went in slices.
     Rest,
+    /// The end: nothing comes after it.
+    End,
 }
 
 /// What the gate guards.
@@ -71,6 +74,8 @@ struct Gated {
     out: Out,
     /// Set while a step is under way. Found set, a step has panicked.
     in_step: bool,
+    /// Set once nothing may be decided or written any more.
+    closed: bool,
 }
 
 /// The supervisor behind all handles to it.
@@ -83,15 +88,13 @@ pub(crate) struct Core {
     pub(crate) hosted: Mutex<Hosted>,
     waiting: Mutex<HashMap<WaiterId, oneshot::Sender<Answer>>>,
     next_waiter: AtomicU64,
-    outputs: Mutex<HashMap<JobId, JobOutput>>,
+    outputs: Mutex<Outputs>,
     alarm: watch::Sender<Option<Mono>>,
-    /// Set once nothing may be written any more.
-    closed: AtomicBool,
 }
 
 impl Core {
     pub(crate) fn new(log: Log, clocks: Clocks, scope: Scope, runners: Vec<Arc<dyn Runner>>) -> Self {
-        let gated = Gated { state: State::default(), out: Out::default(), in_step: false };
+        let gated = Gated { state: State::default(), out: Out::default(), in_step: false, closed: false };
         Self {
             pump: Pump::new(gated),
             log: Arc::new(log),
@@ -103,7 +106,6 @@ impl Core {
             next_waiter: AtomicU64::new(1),
             outputs: Mutex::default(),
             alarm: watch::Sender::new(None),
-            closed: AtomicBool::new(false),
         }
     }
 
@@ -112,12 +114,12 @@ impl Core {
     /// There is no journal, so the commit point is the step itself; what it released is carried out by whoever is
     /// at the pump, and another caller's step may be answered before its own effects have run.
     pub(crate) fn submit(self: &Arc<Self>, command: Command) -> Result<Reply, CallError> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(CallError::Closed);
-        }
         let now = self.clocks.now();
         let reply = self.pump.enter(
             |gated, queue| {
+                if gated.closed {
+                    return Err(CallError::Closed);
+                }
                 if gated.in_step {
                     return Err(CallError::Poisoned);
                 }
@@ -143,6 +145,8 @@ impl Core {
             |released| self.release(released),
         );
         match reply? {
+            // It was opened before anybody had a handle: the machine has written its last record, and this is late.
+            Some(Reply::Refused(Refusal::NotOpen)) => Err(CallError::Closed),
             Some(Reply::Refused(refusal)) => Err(refusal.into()),
             Some(reply) => Ok(reply),
             None => Ok(Reply::Done),
@@ -165,15 +169,21 @@ impl Core {
             Released::Effect(Effect::Alarm(at)) => {
                 self.alarm.send_replace(at);
             }
-            // The run is over or lost; its task ends by itself or was aborted.
-            Released::Effect(Effect::Forget { tag }) => drop(self.hosted.lock().forget(tag)),
+            Released::Effect(Effect::Forget { tag }) => {
+                // The run is over or lost; its task ends by itself or was aborted. A body that never started is
+                // dropped in a statement of its own, without the lock: its destructor is anybody's code.
+                let forgotten = self.hosted.lock().forget(tag);
+                discard(forgotten);
+            }
+            Released::End => self.end(),
         }
     }
 
     /// Starts a run. The guard is made here, before the task exists.
-    fn spawn(self: &Arc<Self>, run: RunRef, job: JobId, spec: Arc<Spec>, tag: u64) {
-        let kind = spec.kind();
-        let Some(body) = self.hosted.lock().take_body(tag).or_else(|| self.body(spec)) else {
+    fn spawn(self: &Arc<Self>, run: RunRef, job: JobId, spec: Option<Arc<Spec>>, tag: u64) {
+        let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
+        let own = self.hosted.lock().take_body(tag);
+        let Some(body) = own.or_else(|| self.body(spec?)) else {
             debug_assert!(false, "job {job} was launched without a body or a runner");
             return self.ended(run, &job, None);
         };
@@ -181,8 +191,8 @@ impl Core {
         let context = RunContext { core: Arc::clone(self), cell: Arc::clone(&cell), run, job: job.clone() };
         let core = Arc::clone(self);
         let guard = Guard::new(move |ending| core.ended(run, &job, ending));
-        let abort = self.scope.spawn(Run::new(body, context, guard));
-        self.hosted.lock().running(tag, cell, abort, kind);
+        let task = self.scope.spawn(Run::new(body, context, guard));
+        self.hosted.lock().running(tag, cell, task, kind);
     }
 
     fn body(&self, spec: Arc<Spec>) -> Option<Body> {
@@ -201,8 +211,8 @@ impl Core {
             None => Ended::Lost,
             Some(Ending { failure, exit, output }) => {
                 let excerpt = output.excerpt();
-                if excerpt.is_some() {
-                    self.outputs.lock().entry(job.clone()).or_insert(output);
+                if excerpt.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8) {
+                    self.outputs.lock().keep(job.clone(), output);
                 }
                 match failure {
                     None => Ended::Completed { output: excerpt, exit },
@@ -256,9 +266,10 @@ impl Core {
         self.waiting.lock().remove(&waiter);
     }
 
-    /// All that was kept of a job's output.
+    /// What is kept of a job's output: all of it, or the excerpt in its record.
     pub(crate) fn output(&self, job: &JobId) -> Option<JobOutput> {
-        self.outputs.lock().get(job).cloned()
+        let kept = self.outputs.lock().get(job);
+        kept.or_else(|| self.look(|state| state.output_of(job)).as_ref().map(JobOutput::of_excerpt))
     }
 
     /// Calls `Tick` when the machine asked for it, until the supervisor is gone.
@@ -285,14 +296,27 @@ impl Core {
         }
     }
 
-    /// Nothing is written or decided from now on; all tasks are dropped (SC-6).
-    pub(crate) fn abandon(&self) {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let tasks: Vec<AbortHandle> = self.hosted.lock().tasks();
-        tasks.iter().for_each(AbortHandle::abort);
-        self.waiting.lock().clear();
+    /// Nothing is decided from now on, and all tasks are dropped (SC-6).
+    ///
+    /// The end goes through the pump like all that was released before it: a record is never written after the log
+    /// is closed, an answer that was decided still comes, and a run that was started is aborted with the others.
+    pub(crate) fn abandon(self: &Arc<Self>) {
+        let end = |gated: &mut Gated, queue: &mut Vec<Released>| {
+            if !std::mem::replace(&mut gated.closed, true) {
+                queue.push(Released::End);
+            }
+        };
+        self.pump.enter(end, |released| self.release(released));
+    }
+
+    fn end(&self) {
+        // Both are taken out in statements of their own and dropped without the lock: the body of a job that never
+        // started is anybody's code, and an answer that will not come wakes who waits.
+        let hosted = std::mem::take(&mut *self.hosted.lock());
+        hosted.tasks().for_each(AbortHandle::abort);
+        hosted.into_jobs().for_each(discard);
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        drop(waiting);
         self.log.close();
     }
 }

@@ -72,14 +72,16 @@ impl Hosted {
     }
 
     /// All tasks.
-    pub(crate) fn tasks(&self) -> Vec<AbortHandle> {
-        self.places
-            .iter()
-            .filter_map(|place| match place {
-                Place::Running { task, .. } => Some(task.clone()),
-                Place::Free | Place::Waiting(_) => None,
-            })
-            .collect()
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = &AbortHandle> {
+        self.places.iter().filter_map(|place| match place {
+            Place::Running { task, .. } => Some(task),
+            Place::Free | Place::Waiting(_) => None,
+        })
+    }
+
+    /// All jobs, to be dropped one by one.
+    pub(crate) fn into_jobs(self) -> impl Iterator<Item = impl Sized> {
+        self.places.into_iter()
     }
 
     /// Jobs that are kept.

@@ -34,25 +34,35 @@ mod clock;
 mod context;
 mod core;
 mod hosted;
+mod launched;
 mod output;
+mod outputs;
 mod runner;
 mod scope;
 mod session;
 mod spec;
 mod stop;
 mod supervisor;
+mod turn;
 mod wait;
+mod wake;
 
 pub use builder::{Builder, StartError};
 pub use clock::{Clock, SystemClock};
 pub use context::{Bound, RunContext, ToolCall};
 pub use core::CallError;
+pub use fanin_bus::{
+    Delivery, Event, Filter, FilterError, Since, Snapshot, SubscribeError, Subscription, TryNextError,
+};
 pub use fanin_machine::{JobFilter, Refusal};
 pub use fanin_protocol as protocol;
+pub use launched::{Group, GroupResult, Job};
 pub use output::JobOutput;
 pub use runner::{Ending, Failure, RunFuture, Runner};
-pub use session::{Group, Job, LaunchError, Session, Turn, Wake};
+pub use session::{LaunchError, Session};
 pub use spec::{GroupOptions, JobError, JobSpec};
 pub use stop::{StopSignal, StopStage};
 pub use supervisor::{Cancelled, SessionError, Supervisor};
+pub use turn::Turn;
 pub use wait::{WaitError, Waited};
+pub use wake::Wake;

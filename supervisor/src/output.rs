@@ -47,6 +47,13 @@ impl JobOutput {
         String::from_utf8_lossy(&self.bytes)
     }
 
+    /// The excerpt of a record, as output.
+    pub(crate) fn of_excerpt(excerpt: &Output) -> Self {
+        let text = excerpt.text.reveal().map_or("", |text| text);
+        let bytes = Bytes::copy_from_slice(text.as_bytes());
+        Self { bytes, bytes_total: excerpt.bytes_total, truncated: excerpt.truncated }
+    }
+
     /// The excerpt for a record; `None` where there was no output.
     pub(crate) fn excerpt(&self) -> Option<Output> {
         if self.bytes_total == 0 {

@@ -4,17 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fanin_machine::{
-    Answer, Command, Ended, Launch, Member, Refusal, Reply, Report, RunRef, Said, SessionCommand, Stop,
-    StopTarget, Stopped, Wanted,
-};
-use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, JobKind, Lifetime, ResultEntry, SessionId};
+use fanin_machine::{Answer, Command, Launch, Launched, Member, Refusal, Reply, SessionCommand, Wanted};
+use fanin_protocol::{JobId, SessionId};
 
+use crate::body::discard;
 use crate::chance;
 use crate::core::CallError;
+use crate::launched::{Group, Job};
 use crate::spec::{GroupOptions, JobSpec};
-use crate::supervisor::{Cancelled, Owner};
+use crate::supervisor::Owner;
+use crate::turn::Turn;
 use crate::wait::{self, WaitError, Waited, Waiter};
+use crate::wake::Wake;
 
 /// Why nothing was launched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +65,10 @@ impl Session {
         Self { owner, id }
     }
 
+    pub(crate) const fn owner(&self) -> &Arc<Owner> {
+        &self.owner
+    }
+
     /// The session's id.
     pub const fn id(&self) -> &SessionId {
         &self.id
@@ -74,14 +79,15 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`Refusal::TurnOpen`] where a turn is open; [`CallError`] where the session or the supervisor is closed.
+    /// [`Refusal::TurnOpen`] where a turn is open; [`Refusal::Draining`] once all was told to stop; [`CallError`]
+    /// where the session or the supervisor is closed.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe: it does not wait.
     pub async fn turn(&self) -> Result<Turn, CallError> {
         match self.owner.core().submit(Command::Session(SessionCommand::Turn(self.id.clone())))? {
-            Reply::Turn(run) => Ok(Turn { owner: Arc::clone(&self.owner), run, is_over: false }),
+            Reply::Turn(run) => Ok(Turn::new(Arc::clone(&self.owner), run)),
             Reply::Done | Reply::Launched(_) | Reply::Stopped(_) | Reply::Refused(_) => {
                 Err(CallError::Poisoned)
             }
@@ -100,16 +106,7 @@ impl Session {
     /// Cancel safe: it does not wait. Once polled the job exists, and dropping the handle does not stop it.
     pub async fn start(&self, spec: JobSpec) -> Result<Job, LaunchError> {
         let launched = self.launch(GroupOptions::default(), vec![spec], true)?;
-        let (id, lifetime) =
-            launched.jobs.into_iter().next().ok_or(LaunchError::Call(Refusal::Empty.into()))?;
-        Ok(Job {
-            session: self.clone(),
-            id,
-            lifetime,
-            group: launched.group,
-            created: launched.created,
-            spec_differs: launched.spec_differs,
-        })
+        Job::new(self, launched).ok_or(LaunchError::Call(Refusal::Empty.into()))
     }
 
     /// Launches a group in the background and returns at once: all of the jobs exist, or none. The session is woken
@@ -141,13 +138,7 @@ impl Session {
         specs: impl IntoIterator<Item = JobSpec>,
     ) -> Result<Group, LaunchError> {
         let launched = self.launch(options, specs.into_iter().collect(), false)?;
-        Ok(Group {
-            session: self.clone(),
-            id: launched.group,
-            jobs: launched.jobs.into_iter().map(|(id, _)| id).collect(),
-            created: launched.created,
-            spec_differs: launched.spec_differs,
-        })
+        Ok(Group::new(self, launched))
     }
 
     fn launch(
@@ -155,14 +146,14 @@ impl Session {
         options: GroupOptions,
         specs: Vec<JobSpec>,
         joins_turn: bool,
-    ) -> Result<fanin_machine::Launched, LaunchError> {
+    ) -> Result<Launched, LaunchError> {
         let core = self.owner.core();
-        for (index, job) in specs.iter().enumerate().filter(|(_, job)| job.body.is_none()) {
-            let kind = job.spec.kind();
-            let runner = core.runner(kind).filter(|_| kind != JobKind::Closure);
-            let runner = runner.ok_or(LaunchError::NoRunner { index, kind: kind.as_str() })?;
-            job.spec.check().map_err(|error| LaunchError::Rejected { index, problem: error.to_string() })?;
-            runner.check(&job.spec).map_err(|problem| LaunchError::Rejected { index, problem })?;
+        for (index, job) in specs.iter().enumerate() {
+            let Some(spec) = &job.spec else { continue };
+            let kind = spec.kind();
+            let runner = core.runner(kind).ok_or(LaunchError::NoRunner { index, kind: kind.as_str() })?;
+            spec.check().map_err(|error| LaunchError::Rejected { index, problem: error.to_string() })?;
+            runner.check(spec).map_err(|problem| LaunchError::Rejected { index, problem })?;
         }
         let members: Vec<Member> = {
             let mut hosted = core.hosted.lock();
@@ -199,12 +190,13 @@ impl Session {
                 let mut hosted = core.hosted.lock();
                 tags.into_iter().map(|tag| hosted.forget(tag)).collect()
             };
-            drop(unused);
+            unused.into_iter().for_each(discard);
         }
         Ok(launched?)
     }
 
-    /// Waits until all of these jobs are over, and takes their results: they will not be part of a wake again.
+    /// Waits until all of these jobs are over, and takes their results: they will not be part of a wake again. Jobs
+    /// of another session are looked at, and their results stay owed to it.
     /// Without a limit it waits for as long as they run.
     ///
     /// # Errors
@@ -243,7 +235,7 @@ impl Session {
         wait::jobs(&self.owner, wanted, limit.into()).await
     }
 
-    /// The next wake: the result of a group whose jobs are all over, once. While a turn is open it waits for the end
+    /// The next wake: the result of a group whose jobs are all over, once. `tokio::time::timeout` gives it a limit. While a turn is open it waits for the end
     /// of the turn.
     ///
     /// # Errors
@@ -256,7 +248,7 @@ impl Session {
     pub async fn next_wake(&self) -> Result<Wake, WaitError> {
         let mut waiter = Waiter::begin(&self.owner, Wanted::Wake(self.id.clone()))?;
         match waiter.answer().await? {
-            Answer::Wake(result) => Ok(Wake { result, waiter }),
+            Answer::Wake(result) => Ok(Wake::new(result, waiter)),
             Answer::Jobs { .. } | Answer::Group { .. } | Answer::Voided | Answer::Idle | Answer::Closed => {
                 Err(WaitError::Closed)
             }
@@ -281,229 +273,5 @@ impl Session {
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-/// An open turn: its session is busy. Its drop ends it.
-pub struct Turn {
-    owner: Arc<Owner>,
-    run: RunRef,
-    is_over: bool,
-}
-
-impl Turn {
-    /// Ends the turn. The same as dropping it, with an answer.
-    ///
-    /// # Errors
-    ///
-    /// [`CallError::Closed`] where the supervisor is shut down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it does not wait, and a drop ends the turn as well.
-    pub async fn end(mut self) -> Result<(), CallError> {
-        self.is_over = true;
-        self.report()
-    }
-
-    fn report(&self) -> Result<(), CallError> {
-        let what = Said::Ended(Ended::Completed { output: None, exit: None });
-        self.owner.core().submit(Command::Report(Report { run: self.run, what })).map(drop)
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        if !self.is_over {
-            // Refused only where the supervisor is closed: then no turn is open.
-            drop(self.report());
-        }
-    }
-}
-
-impl fmt::Debug for Turn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turn").field("run", &self.run.fence).finish_non_exhaustive()
-    }
-}
-
-/// A launched group. Dropping it stops nothing.
-#[derive(Debug, Clone)]
-pub struct Group {
-    session: Session,
-    id: GroupId,
-    jobs: Vec<JobId>,
-    created: bool,
-    spec_differs: bool,
-}
-
-impl Group {
-    /// The group's id; also the key of its wake.
-    pub const fn id(&self) -> &GroupId {
-        &self.id
-    }
-
-    /// Its jobs in launch order.
-    pub fn jobs(&self) -> &[JobId] {
-        &self.jobs
-    }
-
-    /// False where the group was known already and this launch created nothing (J-21).
-    pub const fn is_created(&self) -> bool {
-        self.created
-    }
-
-    /// True where the known group is not what this launch asked for.
-    pub const fn is_different(&self) -> bool {
-        self.spec_differs
-    }
-
-    /// Waits for the combined result and takes it: no wake follows. Without a limit it waits for as long as the
-    /// jobs run.
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError::TimedOut`] once `limit` has passed; the jobs go on. [`WaitError::Voided`] where the session was
-    /// closed first.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: dropping the future stops no job; the result then comes as a wake.
-    pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<Arc<CombinedResult>, WaitError> {
-        let mut waiter = Waiter::begin(&self.session.owner, Wanted::Group(self.id.clone()))?;
-        match waiter.answer_within(limit.into()).await? {
-            Answer::Group { result, .. } => {
-                waiter.acknowledge()?;
-                Ok(result)
-            }
-            Answer::Voided => Err(WaitError::Voided),
-            Answer::Jobs { .. } | Answer::Wake(_) | Answer::Idle | Answer::Closed => Err(WaitError::Closed),
-        }
-    }
-
-    /// Stops the jobs that are not over. The group fires once all are.
-    ///
-    /// # Errors
-    ///
-    /// [`CallError::Closed`] where the supervisor is shut down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it does not wait for the jobs.
-    pub async fn cancel(&self) -> Result<(), CallError> {
-        let target = StopTarget::Group(self.id.clone());
-        let stop = Stop { target, cause: Cause::User, grace_ms: None };
-        self.session.owner.core().submit(Command::Stop(stop)).map(drop)
-    }
-}
-
-/// A launched job in this lifetime. Dropping it stops nothing.
-#[derive(Debug, Clone)]
-pub struct Job {
-    session: Session,
-    id: JobId,
-    lifetime: Lifetime,
-    group: GroupId,
-    created: bool,
-    spec_differs: bool,
-}
-
-impl Job {
-    /// The job's id.
-    pub const fn id(&self) -> &JobId {
-        &self.id
-    }
-
-    /// Which life of that id.
-    pub const fn lifetime(&self) -> Lifetime {
-        self.lifetime
-    }
-
-    /// Its group.
-    pub const fn group(&self) -> &GroupId {
-        &self.group
-    }
-
-    /// False where the job was known already and this launch created nothing (J-21).
-    pub const fn is_created(&self) -> bool {
-        self.created
-    }
-
-    /// True where the known job is not what this launch asked for.
-    pub const fn is_different(&self) -> bool {
-        self.spec_differs
-    }
-
-    /// Waits until the job is over and takes its result.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::wait_all`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`Session::wait_all`].
-    pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<ResultEntry, WaitError> {
-        let waited = self.session.wait_all(std::slice::from_ref(&self.id), limit).await?;
-        waited.entries.into_iter().next().ok_or(WaitError::Closed)
-    }
-
-    /// Stops this lifetime of the job and no other.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::NotCurrent`] where the id has another lifetime now; [`CallError::Closed`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it does not wait for the job.
-    pub async fn cancel(&self) -> Result<Cancelled, CallError> {
-        self.session.owner.cancel(StopTarget::Exact(self.id.clone(), self.lifetime))
-    }
-}
-
-impl From<Stopped> for Cancelled {
-    fn from(stopped: Stopped) -> Self {
-        match stopped {
-            Stopped::Stopping => Self::Stopping,
-            Stopped::Ended => Self::Ended,
-            Stopped::AlreadyEnded(status) => Self::AlreadyEnded(status),
-        }
-    }
-}
-
-/// A wake: the result of a group, handed to its parent. Dropped without [`Wake::ack`] it is given back and comes
-/// again.
-#[must_use = "a wake that is not acknowledged comes again"]
-pub struct Wake {
-    result: Arc<CombinedResult>,
-    waiter: Waiter,
-}
-
-impl Wake {
-    /// The combined result, in launch order. What a wait took before is marked as a reference.
-    pub fn result(&self) -> &CombinedResult {
-        &self.result
-    }
-
-    /// Takes the wake: it is delivered, and never comes again.
-    ///
-    /// # Errors
-    ///
-    /// [`CallError::Closed`] where the supervisor was shut down meanwhile.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: it does not wait.
-    pub async fn ack(self) -> Result<Arc<CombinedResult>, CallError> {
-        let Self { result, waiter } = self;
-        waiter.acknowledge()?;
-        Ok(result)
-    }
-}
-
-impl fmt::Debug for Wake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wake").field("group", &self.result.group).finish_non_exhaustive()
     }
 }

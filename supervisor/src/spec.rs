@@ -7,23 +7,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_protocol::spec::{AgentSpec, CommandSpec, millis};
-use fanin_protocol::{Cause, GroupId, JobId, JobLimits, Policy, Spec};
+use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, Policy, Spec};
 
 use crate::body::Body;
 use crate::context::RunContext;
 use crate::output::JobOutput;
 use crate::runner::Ending;
 
-/// A job to launch.
+/// A job to launch. It holds a closure that is called once, so it can be sent but not cloned or shared.
 pub struct JobSpec {
     pub(crate) id: Option<JobId>,
     pub(crate) label: Option<Arc<str>>,
-    pub(crate) spec: Arc<Spec>,
+    /// `None` for a closure.
+    pub(crate) spec: Option<Arc<Spec>>,
     pub(crate) limits: JobLimits,
     pub(crate) body: Option<Body>,
 }
 
-/// Why a closure's work did not end well. Any error turns into one with `?`.
+/// Why a closure's work did not end well. Whatever is a [`std::error::Error`] turns into one with `?`; for a text, or
+/// a boxed error, there is [`JobError::new`].
 #[derive(Debug)]
 pub struct JobError(String);
 
@@ -31,6 +33,12 @@ impl JobError {
     /// A failure in words, fit after "failed: ".
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
+    }
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -50,6 +58,9 @@ impl<E: Error> From<E> for JobError {
 
 impl JobSpec {
     /// A closure of this program. It is called on the job's own task, once the job has a slot.
+    ///
+    /// It must not block its thread, like any task of the runtime: one that does cannot be stopped, and is reported
+    /// as `unreaped`.
     ///
     /// # Examples
     ///
@@ -75,15 +86,15 @@ impl JobSpec {
                 }
             })
         });
-        Self { body: Some(body), ..Self::new(label, Spec::Closure) }
+        Self::of(label, None, Some(body))
     }
 
-    /// A program and its arguments. Needs a runner for commands.
+    /// A program and its arguments. Needs a runner for commands, `SubprocessRunner` of `fanin-subprocess`.
     pub fn command(label: impl Into<Arc<str>>, argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self::new(label, Spec::Command(CommandSpec::argv(argv)))
     }
 
-    /// A line for the shell. Needs a runner for commands.
+    /// A line for the shell. Needs a runner for commands, `SubprocessRunner` of `fanin-subprocess`.
     pub fn shell(label: impl Into<Arc<str>>, line: impl Into<String>) -> Self {
         Self::new(label, Spec::Command(CommandSpec::shell(line)))
     }
@@ -94,9 +105,23 @@ impl JobSpec {
     }
 
     /// Plain data for the runner of its kind.
-    pub fn new(label: impl Into<Arc<str>>, spec: Spec) -> Self {
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fanin_supervisor::JobSpec;
+    /// use fanin_supervisor::protocol::CommandSpec;
+    ///
+    /// let tests = CommandSpec::argv(["cargo", "test"]).cwd("service").env("RUST_BACKTRACE", "1");
+    /// let spec = JobSpec::new("tests", tests);
+    /// ```
+    pub fn new(label: impl Into<Arc<str>>, spec: impl Into<Spec>) -> Self {
+        Self::of(label, Some(Arc::new(spec.into())), None)
+    }
+
+    fn of(label: impl Into<Arc<str>>, spec: Option<Arc<Spec>>, body: Option<Body>) -> Self {
         let label = Some(label.into()).filter(|label| !label.is_empty());
-        Self { id: None, label, spec: Arc::new(spec), limits: JobLimits::default(), body: None }
+        Self { id: None, label, spec, limits: JobLimits::default(), body }
     }
 
     /// The job's id; without one chance gives it. A known id answers the existing job (J-21).
@@ -134,7 +159,7 @@ impl fmt::Debug for JobSpec {
         f.debug_struct("JobSpec")
             .field("id", &self.id)
             .field("label", &self.label)
-            .field("kind", &self.spec.kind())
+            .field("kind", &self.spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind()))
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }

@@ -4,12 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fanin_bus::{Filter, Since, Snapshot, SubscribeError, Subscription};
 use fanin_machine::{
-    Close, Command, JobFilter, Refusal, Reply, SessionCommand, Stop, StopTarget, Wanted, why,
+    Close, Command, JobFilter, Refusal, Reply, SessionCommand, Stop, StopTarget, Stopped, Wanted, why,
 };
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
-use fanin_protocol::{Cause, GroupId, IdError, JobId, JobInfo, JobList, Reason, SessionId, Status};
+use fanin_protocol::{
+    About, Cause, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Reason, SessionId, Status,
+};
 use tokio::task::AbortHandle;
 
 use crate::builder::Builder;
@@ -51,7 +54,19 @@ pub enum Cancelled {
     AlreadyEnded(Status),
 }
 
+impl From<Stopped> for Cancelled {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Stopping => Self::Stopping,
+            Stopped::Ended => Self::Ended,
+            Stopped::AlreadyEnded(status) => Self::AlreadyEnded(status),
+        }
+    }
+}
+
 /// A supervisor of background jobs. Clones are the same supervisor.
+///
+/// Everything is in memory: where the process is killed, nothing is recorded, and commands that ran live on.
 ///
 /// [`Supervisor::shutdown`] is the orderly end. When the last handle of any kind is dropped without it, all tasks are
 /// aborted at once and nothing more is recorded (SC-6).
@@ -147,7 +162,8 @@ impl Supervisor {
         self.owner.core().look(|state| why::group(state, group))
     }
 
-    /// All that was kept of a job's output; empty where it put out nothing, or is not over.
+    /// What is kept of a job's output; empty where it put out nothing, or is not over. Of the newest jobs that is all,
+    /// up to each one's bound; of older ones, where it would be too much, the excerpt of their record.
     ///
     /// # Errors
     ///
@@ -162,7 +178,52 @@ impl Supervisor {
         let core = self.owner.core();
         let tag = core.look(|state| state.tag_of(job))?;
         let (cell, ..) = core.hosted.lock().find(tag)?;
+        // Between the two looks the place may have gone to another job. It was this one's if this one is not over yet.
+        core.look(|state| state.tag_of(job)).filter(|now| *now == tag)?;
         cell.progress()
+    }
+
+    /// Follows the records: those that the filter lets through, in order, from a place of the subscriber's own. A slow
+    /// one costs only itself and is told exactly how many it missed.
+    ///
+    /// # Errors
+    ///
+    /// [`SubscribeError`] for a cursor of another log or above the newest record, or a filter that cannot be used.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it does not wait.
+    pub async fn subscribe(&self, filter: Filter, since: Since) -> Result<Subscription, SubscribeError> {
+        let core = self.owner.core();
+        let log = Arc::clone(&core.log);
+        match since {
+            // What was decided is a place of the log, also where it is still on its way there.
+            Since::Cursor(Cursor { log: id, seq })
+                if id == *log.id() && seq <= core.look(|state| state.facts().head()) =>
+            {
+                Subscription::after(log, seq, filter)
+            }
+            since => Subscription::new(log, filter, since),
+        }
+    }
+
+    /// How things stand now, and what follows: jobs that are not over and groups that have not fired, and a
+    /// subscription to each later record, without a hole or a duplicate between the two (B46).
+    ///
+    /// # Errors
+    ///
+    /// [`SubscribeError::Filter`] where the filter cannot be used.
+    pub fn snapshot(&self, filter: Filter) -> Result<(Snapshot, Subscription), SubscribeError> {
+        filter.check()?;
+        let core = self.owner.core();
+        let (head, jobs, groups) = core.look(|state| {
+            let jobs = state.live_jobs().filter(|job| filter.covers(&about(job))).collect();
+            let groups = state.open_groups().filter(|group| filter.covers(group));
+            (state.facts().head(), jobs, groups.filter_map(|group| group.group.clone()).collect())
+        });
+        let at = Cursor { log: core.log.id().clone(), seq: head };
+        let events = Subscription::after(Arc::clone(&core.log), head, filter)?;
+        Ok((Snapshot { at, jobs, groups }, events))
     }
 
     /// Stops a job in its newest lifetime: politely, and by force once its grace is over. A job that has not started
@@ -197,8 +258,8 @@ impl Supervisor {
         }
     }
 
-    /// Drains, and stops all that lives with the cause `shutdown`. `grace` stands in for each job's own; zero stops
-    /// by force at once. A later call with a shorter grace brings the forced stop forward.
+    /// Drains, ends open turns, and stops all that lives with the cause `shutdown`. `grace` stands in for each job's
+    /// own; zero stops by force at once. A later call with a shorter grace brings the forced stop forward.
     pub fn stop_all(&self, grace: impl Into<Option<Duration>>) {
         let grace_ms = grace.into().map(millis);
         // Refused only where the supervisor is closed: then nothing lives.
@@ -230,8 +291,18 @@ impl Supervisor {
     }
 }
 
+/// What a filter sees of a job.
+fn about(job: &JobInfo) -> About {
+    About {
+        session: Some(job.session.clone()),
+        job: Some(job.job.clone()),
+        group: Some(job.group.clone()),
+        ..About::default()
+    }
+}
+
 impl fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.owner.core().fmt(f)
+        f.debug_tuple("Supervisor").field(self.owner.core()).finish()
     }
 }

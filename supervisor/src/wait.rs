@@ -101,6 +101,14 @@ impl Waiter {
         self.owner.core().forget_answer(self.id);
         self.owner.core().submit(Command::Ack(self.id)).map(drop)
     }
+
+    /// As [`Waiter::acknowledge`], for what is returned either way: after a shutdown nobody else can be given it.
+    pub(crate) fn take(self) -> Result<(), CallError> {
+        match self.acknowledge() {
+            Err(CallError::Closed) => Ok(()),
+            taken => taken,
+        }
+    }
 }
 
 impl Drop for Waiter {
@@ -122,7 +130,7 @@ pub(crate) async fn jobs(
     let mut waiter = Waiter::begin(owner, wanted)?;
     match waiter.answer_within(limit).await? {
         Answer::Jobs { entries, already_delivered } => {
-            waiter.acknowledge()?;
+            waiter.take()?;
             Ok(Waited { entries, already_delivered })
         }
         Answer::Voided => Err(WaitError::Voided),

@@ -5,6 +5,7 @@
 use fanin_machine::{Effect, Facts, Out, Reply, why};
 use fanin_protocol::record::NoteCode;
 use fanin_protocol::{Entry, GroupId, Reason, Record};
+use std::sync::Arc;
 
 use crate::broken::{Broken, Kept, ensure};
 use crate::ledger::{GroupSeen, JobSeen};
@@ -35,7 +36,9 @@ fn apply(facts: &mut Facts, entry: &Entry) -> Kept {
     let about = facts
         .apply(entry.seq, entry.ts_ms, &entry.record)
         .map_err(|error| Broken { rule: "G1", what: error.to_string() })?;
-    ensure(about == entry.about, "B-1", || format!("{} is about {:?}, not {about:?}", entry.seq, entry.about))
+    ensure(about == (Arc::clone(&entry.about), entry.run), "B-1", || {
+        format!("{} is about {:?}, not {about:?}", entry.seq, entry.about)
+    })
 }
 
 /// What was refused or came from a run that is over changes nothing, and outside an epoch nothing is written; there

@@ -1,11 +1,10 @@
 //! The harness of the suites: the promises as checkers, scripts, the state search and the random sequences.
 //!
 //! Nothing here decides for the product; what a checker knows it learned from records, effects and replies.
-// This crate is test code throughout: a panic in it is a failed test.
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod broken;
 pub mod calm;
+pub mod cases;
 pub mod coverage;
 
 pub mod host;
@@ -22,3 +21,8 @@ pub mod world;
 
 pub use broken::{Broken, Kept};
 pub use world::{Options, World};
+
+/// The README's program, compiled and run with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub mod readme {}

@@ -296,15 +296,16 @@ impl World {
 }
 
 fn launch(launching: &Launching) -> Launch {
-    let spec = Arc::new(match launching.kind {
-        JobKind::Closure => Spec::Closure,
-        JobKind::Command => Spec::Command(CommandSpec::shell("true")),
-        JobKind::Agent => Spec::Agent(AgentSpec { agent: "worker".into(), prompt: "look".into() }),
-    });
+    let spec = match launching.kind {
+        JobKind::Closure => None,
+        JobKind::Command => Some(Spec::Command(CommandSpec::shell("true"))),
+        JobKind::Agent => Some(Spec::Agent(AgentSpec { agent: "worker".into(), prompt: "look".into() })),
+    }
+    .map(Arc::new);
     let members = launching.jobs.iter().map(|id| Member {
         id: id.clone(),
         label: None,
-        spec: Arc::clone(&spec),
+        spec: spec.clone(),
         limits: launching.limits,
         is_fresh: false,
         tag: Host::tag(id),

@@ -52,7 +52,7 @@ impl Clock {
         };
         let mono = self.last.map_or(now.mono, |last| last.mono.max(now.mono));
         self.last = Some(Now { wall_ms: now.wall_ms, mono });
-        (step.abs() > limit).then_some(step)
+        (step.unsigned_abs() > limit.unsigned_abs()).then_some(step)
     }
 
     /// The monotonic time of this step; it never falls.

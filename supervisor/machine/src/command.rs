@@ -7,8 +7,8 @@ use fanin_protocol::cause::Exit;
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::{JobLimits, SpecError};
 use fanin_protocol::{
-    Cause, Code, Fence, GroupId, JobId, Lifetime, LogId, Output, PartKind, PartState, Policy, SessionId,
-    Spec, Status,
+    Cause, Code, Fence, GroupId, JobId, JobKind, Lifetime, LogId, Output, PartKind, PartState, Policy,
+    SessionId, Spec, Status,
 };
 
 use crate::state::{JobKey, SessionKey};
@@ -87,12 +87,19 @@ pub struct Member {
     pub is_fresh: bool,
     /// What its launcher calls it.
     pub label: Option<Arc<str>>,
-    /// What it shall do.
-    pub spec: Arc<Spec>,
+    /// What it shall do; `None` for a closure, which the host keeps.
+    pub spec: Option<Arc<Spec>>,
     /// Its limits of time.
     pub limits: JobLimits,
     /// The host's own mark for it, given back with each effect on it.
     pub tag: u64,
+}
+
+impl Member {
+    /// What its body is.
+    pub fn kind(&self) -> JobKind {
+        self.spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind())
+    }
 }
 
 /// `Launch`.
@@ -331,7 +338,7 @@ pub enum Refusal {
     #[error("job id `{0}` is in use by another group; choose another id, or leave it out")]
     IdInUse(JobId),
     /// A spec, label or limit is not acceptable.
-    #[error("job {index} (`{job}`): {error}")]
+    #[error("job {index}: {error}")]
     BadSpec {
         /// Its place in the call, from 0.
         index: usize,

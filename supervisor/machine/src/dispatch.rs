@@ -57,7 +57,6 @@ fn start(state: &mut State, key: JobKey, out: &mut Out) {
         let at = state.memory.clock.mono().after(limit);
         state.memory.timers.arm(at, owner, Purpose::Run(fence));
     }
-    let Some(spec) = spec else { return };
     let run = RunRef { node: RunNode::Job(key), fence };
     out.effect(Effect::Spawn { run, job: id, spec, tag: state.tag(key) });
 }

@@ -16,8 +16,8 @@ pub enum Effect {
         run: RunRef,
         /// The job.
         job: JobId,
-        /// What it shall do.
-        spec: Arc<Spec>,
+        /// What it shall do; `None` for a closure, which the host keeps.
+        spec: Option<Arc<Spec>>,
         /// The host's mark.
         tag: u64,
     },

@@ -1,15 +1,13 @@
 //! Keeps out reports of runs that are over: a stale runner cannot change any recorded state (P5, J-16).
 
 use fanin_protocol::Record;
+use fanin_protocol::limits::STALE_RUNS_MAX;
 use fanin_protocol::record::{Note, NoteCode};
 
 use crate::command::{Command, RunNode, RunRef};
 use crate::epoch;
 use crate::out::Out;
 use crate::state::State;
-
-/// Stale runs that are remembered, so that each is noted once. Beyond, the oldest may be noted again.
-const NOTED_MAX: usize = 4_096;
 
 /// The command, unless it is a report of a run that is not open: that is dropped, and noted once in an open epoch.
 pub(crate) fn admit(state: &mut State, command: Command, out: &mut Out) -> Option<Command> {
@@ -21,7 +19,7 @@ pub(crate) fn admit(state: &mut State, command: Command, out: &mut Out) -> Optio
     if !epoch::is_open(state) || !state.memory.noted.insert(run) {
         return None;
     }
-    if state.memory.noted.len() > NOTED_MAX {
+    if state.memory.noted.len() > STALE_RUNS_MAX {
         state.memory.noted.pop_first();
     }
     let job = match report.run.node {

@@ -29,7 +29,10 @@ pub struct FoldError {
     pub why: &'static str,
 }
 
-type Applied = Result<About, &'static str>;
+/// What a record is about, and which run.
+pub(crate) type Subject = (Arc<About>, Option<Fence>);
+
+type Applied = Result<Subject, &'static str>;
 
 impl Facts {
     /// Applies a record and says what it is about.
@@ -37,7 +40,7 @@ impl Facts {
     /// # Errors
     ///
     /// [`FoldError`] where the record does not fit the facts (J-15); they are as before.
-    pub fn apply(&mut self, seq: Seq, ts_ms: u64, record: &Record) -> Result<About, FoldError> {
+    pub fn apply(&mut self, seq: Seq, ts_ms: u64, record: &Record) -> Result<Subject, FoldError> {
         self.apply_near(seq, ts_ms, record, None)
     }
 
@@ -49,7 +52,7 @@ impl Facts {
         ts_ms: u64,
         record: &Record,
         hint: Option<JobKey>,
-    ) -> Result<About, FoldError> {
+    ) -> Result<Subject, FoldError> {
         let about = if seq != self.head.next() {
             Err("its place is not the next one")
         } else if ts_ms < self.ts_ms {
@@ -82,11 +85,11 @@ impl Facts {
                 self.log.get_or_insert_with(|| body.log.clone());
                 self.epoch = seq;
                 self.closed = false;
-                Ok(About::default())
+                Ok(nothing())
             }
             Record::StoreClosed(_) => {
                 self.closed = true;
-                Ok(About::default())
+                Ok(nothing())
             }
             Record::SessionOpened(body) => self.session_opened(&body.session),
             Record::SessionClosed(body) => self.session_closed(&body.session),
@@ -101,7 +104,11 @@ impl Facts {
             Record::GroupFired(body) => self.group_fired(body),
             Record::GroupVoided(body) => self.group_voided(body),
             Record::MessageTaken(body) => self.message_taken(body),
-            Record::Note(body) => Ok(About { job: body.job.clone(), run: body.run, ..About::default() }),
+            Record::Note(body) => {
+                let about =
+                    body.job.as_ref().and_then(|id| self.job_index.get(id)).map(|key| self.about_job(key).0);
+                Ok((about.unwrap_or_default(), body.run))
+            }
             // No command of this version produces them; an older reader of them would be this one.
             Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) | Record::LimitsSet(_) => {
                 Err("this version does not know what follows from it")
@@ -114,8 +121,10 @@ impl Facts {
         if !self.session_index.add(id.clone(), key) {
             return Err("the session exists");
         }
+        let about = Arc::new(About { session: Some(id.clone()), ..About::default() });
         self.sessions.push(Session {
             id: id.clone(),
+            about: Arc::clone(&about),
             closed: false,
             turn: None,
             turns: 0,
@@ -123,7 +132,7 @@ impl Facts {
             unfired: BTreeSet::new(),
             inbox: VecDeque::new(),
         });
-        Ok(About { session: Some(id.clone()), ..About::default() })
+        Ok((about, None))
     }
 
     fn session_closed(&mut self, id: &SessionId) -> Applied {
@@ -132,7 +141,7 @@ impl Facts {
             return Err("the session is closed");
         }
         session.closed = true;
-        Ok(About { session: Some(id.clone()), ..About::default() })
+        Ok((Arc::clone(&session.about), None))
     }
 
     fn job_queued(&mut self, seq: Seq, ts_ms: u64, body: &JobQueued) -> Applied {
@@ -157,9 +166,17 @@ impl Facts {
         let Some(members) = self.groups.get_mut(group.index()) else { return Err("its group is gone") };
         members.members.push(key);
         members.counts.launched += 1;
+        let lifetime = Lifetime(seq.0);
+        let about = About {
+            session: Some(parent.clone()),
+            job: Some(body.job.clone()),
+            lifetime: Some(lifetime),
+            group: Some(body.group.clone()),
+        };
         self.jobs.push(Job {
             id: body.job.clone(),
-            lifetime: Lifetime(seq.0),
+            about: Arc::new(about),
+            lifetime,
             session,
             group,
             index: body.index,
@@ -193,8 +210,10 @@ impl Facts {
             parent.turn_group.get_or_insert(key);
         }
         self.group_index.add(id.clone(), key);
+        let about = About { session: Some(parent.id.clone()), group: Some(id.clone()), ..About::default() };
         self.groups.push(Group {
             id: id.clone(),
+            about: Arc::new(about),
             session,
             members: Vec::new(),
             policy: Policy::ALL,
@@ -263,7 +282,7 @@ impl Facts {
                 session.turn = Some(open(true));
                 session.turns += 1;
                 self.runs.insert(fence, Node::Session(key));
-                Ok(About { session: Some(id.clone()), run: Some(fence), ..About::default() })
+                Ok(self.about(Node::Session(key)))
             }
             NodeId::Job(id) => {
                 let (key, job) = self.find_job(id, hint)?;
@@ -389,7 +408,12 @@ impl Facts {
             let Some(group) = self.groups.get_mut(key.index()) else { continue };
             group.taken = true;
             if let Some(session) = self.sessions.get_mut(group.session.index()) {
-                session.inbox.retain(|owed| owed != key);
+                // The oldest is taken first, but for waits; a long inbox is not walked for it.
+                if session.inbox.front() == Some(key) {
+                    session.inbox.pop_front();
+                } else {
+                    session.inbox.retain(|owed| owed != key);
+                }
             }
         }
         for key in &jobs {
@@ -397,10 +421,12 @@ impl Facts {
                 job.taken = true;
             }
         }
-        Ok(match (groups.last(), jobs.first()) {
-            (Some(key), _) => self.about_group(*key),
-            (None, Some(key)) => self.about_group_of(*key),
-            (None, None) => About::default(),
+        Ok(match (groups.as_slice(), jobs.first()) {
+            ([key], _) => self.about_group(*key),
+            // Of several groups only the session is the same.
+            ([key, ..], _) => self.about_session_of(*key),
+            ([], Some(key)) => self.about_group_of(*key),
+            ([], None) => nothing(),
         })
     }
 
@@ -455,41 +481,32 @@ impl Facts {
         }
     }
 
-    fn about(&self, node: Node) -> About {
+    fn about(&self, node: Node) -> Subject {
         match node {
             Node::Job(key) => self.about_job(key),
-            Node::Session(key) => {
-                self.sessions.get(key.index()).map_or_else(About::default, |session| About {
-                    session: Some(session.id.clone()),
-                    run: session.turn.as_ref().map(|turn| turn.fence),
-                    ..About::default()
-                })
-            }
+            Node::Session(key) => self.sessions.get(key.index()).map_or_else(nothing, |session| {
+                (Arc::clone(&session.about), session.turn.as_ref().map(|turn| turn.fence))
+            }),
         }
     }
 
-    fn about_job(&self, key: JobKey) -> About {
-        let Some(job) = self.jobs.get(key.index()) else { return About::default() };
-        About {
-            session: self.sessions.get(job.session.index()).map(|session| session.id.clone()),
-            job: Some(job.id.clone()),
-            lifetime: Some(job.lifetime),
-            run: job.run.as_ref().map(|run| run.fence),
-            group: self.groups.get(job.group.index()).map(|group| group.id.clone()),
-        }
+    fn about_job(&self, key: JobKey) -> Subject {
+        self.jobs
+            .get(key.index())
+            .map_or_else(nothing, |job| (Arc::clone(&job.about), job.run.as_ref().map(|run| run.fence)))
     }
 
-    fn about_group(&self, key: GroupKey) -> About {
-        let Some(group) = self.groups.get(key.index()) else { return About::default() };
-        About {
-            session: self.sessions.get(group.session.index()).map(|session| session.id.clone()),
-            group: Some(group.id.clone()),
-            ..About::default()
-        }
+    fn about_group(&self, key: GroupKey) -> Subject {
+        self.groups.get(key.index()).map_or_else(nothing, |group| (Arc::clone(&group.about), None))
     }
 
-    fn about_group_of(&self, key: JobKey) -> About {
-        self.jobs.get(key.index()).map_or_else(About::default, |job| self.about_group(job.group))
+    fn about_session_of(&self, key: GroupKey) -> Subject {
+        let session = self.groups.get(key.index()).map(|group| group.session);
+        session.map_or_else(nothing, |session| self.about(Node::Session(session)))
+    }
+
+    fn about_group_of(&self, key: JobKey) -> Subject {
+        self.jobs.get(key.index()).map_or_else(nothing, |job| self.about_group(job.group))
     }
 
     /// Debug builds compare the cached counts with the list they come from (BAR-1).
@@ -501,6 +518,11 @@ impl Facts {
         }
         counts == group.counts && group.members.len() == counts.launched as usize
     }
+}
+
+/// A record about the log itself.
+fn nothing() -> Subject {
+    (Arc::default(), None)
 }
 
 /// All of these, where each is there and none twice.

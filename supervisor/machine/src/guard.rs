@@ -113,6 +113,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Barrier, mpsc};
+    use std::task::{Context, Waker};
     use std::thread;
 
     use super::*;
@@ -140,6 +141,27 @@ mod tests {
             panic!("in the body");
         }));
         assert!(body.is_err());
+        assert_eq!(reports.iter().collect::<Vec<_>>(), [None]);
+    }
+
+    #[test]
+    fn a_panic_in_the_drop_of_the_body_reports_as_a_drop() {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("in a drop");
+            }
+        }
+        let (report, reports) = mpsc::channel();
+        let guard = Guard::<u8, _>::new(move |end| report.send(end).unwrap());
+        let body = async move {
+            let _guard = guard;
+            let _bomb = Bomb;
+            std::future::pending::<()>().await;
+        };
+        let mut body = Box::pin(body);
+        assert!(body.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert!(catch_unwind(AssertUnwindSafe(move || drop(body))).is_err());
         assert_eq!(reports.iter().collect::<Vec<_>>(), [None]);
     }
 

@@ -68,7 +68,7 @@ fn known_job(state: &State, request: &Launch, parent: SessionKey) -> Result<Opti
 }
 
 fn same_request(job: &Job, member: &Member) -> bool {
-    job.spec.as_ref() == Some(&member.spec) && job.limits == member.limits && job.label == member.label
+    job.spec == member.spec && job.limits == member.limits && job.label == member.label
 }
 
 /// Checks everything before anything exists (B56).
@@ -106,7 +106,7 @@ fn check_member(member: &Member) -> Result<(), SpecError> {
         let problem = format!("{} bytes; at most {LABEL_BYTES_MAX} are allowed", label.len());
         return Err(SpecError { field: "label", problem });
     }
-    member.spec.check()?;
+    member.spec.as_ref().map_or(Ok(()), |spec| spec.check())?;
     member.limits.check()
 }
 
@@ -147,6 +147,7 @@ fn queue(
     out: &mut Out,
 ) -> JobKey {
     let key = JobKey(u32::try_from(state.facts.jobs.len()).unwrap_or(u32::MAX));
+    let kind = member.kind();
     out.record(
         state,
         JobQueued {
@@ -154,9 +155,9 @@ fn queue(
             parent: NodeId::Session(session.clone()),
             group: group.clone(),
             index,
-            kind: member.spec.kind(),
+            kind,
             label: member.label,
-            spec: Private::new(member.spec),
+            spec: Private::of(member.spec),
             limits: member.limits,
         },
     );

@@ -44,4 +44,4 @@ pub use fold::FoldError;
 pub use out::Out;
 pub use state::{Facts, GroupKey, JobKey, SessionKey, State};
 pub use step::step;
-pub use view::{Held, JobFilter, PAGE};
+pub use view::{Held, JobFilter};

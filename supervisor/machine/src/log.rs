@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc as StdArc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use fanin_protocol::limits::READ_BATCH;
@@ -30,7 +30,7 @@ pub struct Log {
 
 struct Inner {
     /// Contiguous, oldest first; all are full but the last.
-    segments: VecDeque<Arc<Segment>>,
+    segments: VecDeque<StdArc<Segment>>,
     /// The oldest record that is kept; the next one to come while there is none.
     oldest: Seq,
     /// The newest record; 0 for none. Slots up to here are filled.
@@ -41,8 +41,11 @@ struct Inner {
 
 /// A run of records. Each slot is filled once by the writer; readers look only at those up to the head they saw
 /// under the lock, and need no lock to do so.
+///
+/// Segments and entries are in std's `Arc` also under loom: they are handed over under the lock and nothing depends on
+/// when the last one lets go, so loom would only try orders that make no difference.
 struct Segment {
-    slots: Box<[OnceLock<std::sync::Arc<Entry>>]>,
+    slots: Box<[OnceLock<StdArc<Entry>>]>,
 }
 
 /// What a reader finds behind its place.
@@ -138,7 +141,7 @@ impl Inner {
         let kept = self.head.next().0 - self.oldest.0;
         let used = (kept % width as u64) as usize;
         if used == 0 {
-            self.segments.push_back(Arc::new(Segment::new(width)));
+            self.segments.push_back(StdArc::new(Segment::new(width)));
         }
         let slots = self.segments.back().into_iter().flat_map(|last| last.slots.iter().skip(used));
         for (slot, entry) in slots.zip(rest) {
@@ -152,9 +155,9 @@ impl Inner {
     /// Takes out the oldest segment if enough is kept without it.
     ///
     /// Once after each `fill` is enough, since that adds one segment at the most. The caller drops it without the lock.
-    fn cut(&mut self, tail: u64, width: usize) -> Option<Arc<Segment>> {
+    fn cut(&mut self, tail: u64, width: usize) -> Option<StdArc<Segment>> {
         let next = Seq(self.oldest.0 + width as u64);
-        if self.head.next().0 < next.0 + tail {
+        if self.head.next().0 < next.0.saturating_add(tail) {
             return None;
         }
         self.oldest = next;
@@ -175,7 +178,7 @@ impl Inner {
         };
         let there = usize::try_from(self.head.0 - after.0).unwrap_or(usize::MAX);
         let end = width.min(start.saturating_add(there.min(max.max(1))));
-        Read::Entries(Entries { segment: Arc::clone(segment), next: start, end })
+        Read::Entries(Entries { segment: StdArc::clone(segment), next: start, end })
     }
 }
 
@@ -199,20 +202,27 @@ impl Segment {
 
 /// Records that were taken over in one lock, in order. Keeps one segment of the log alive and no more.
 pub struct Entries {
-    segment: Arc<Segment>,
+    segment: StdArc<Segment>,
     next: usize,
     end: usize,
 }
 
-impl Iterator for Entries {
-    type Item = std::sync::Arc<Entry>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+impl Entries {
+    /// As `next`, without a share of its own in the entry.
+    pub fn next_ref(&mut self) -> Option<&StdArc<Entry>> {
         let index = (self.next < self.end).then_some(self.next)?;
         self.next += 1;
         let entry = self.segment.slots.get(index).and_then(OnceLock::get);
         debug_assert!(entry.is_some(), "log: an empty slot below the head");
-        entry.cloned()
+        entry
+    }
+}
+
+impl Iterator for Entries {
+    type Item = StdArc<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_ref().cloned()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -40,7 +40,7 @@ impl Out {
         let seq = state.facts.head.next();
         let ts_ms = state.facts.ts_ms.max(state.memory.clock.wall_ms());
         match state.facts.apply_near(seq, ts_ms, &record, hint) {
-            Ok(about) => self.records.push(Entry { seq, ts_ms, about, record }),
+            Ok((about, run)) => self.records.push(Entry { seq, ts_ms, about, run, record }),
             Err(error) => debug_assert!(false, "{error}"),
         }
     }

@@ -212,6 +212,16 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_gives_its_room_back() {
+        let pump = Pump::new(());
+        for _ in 0..2 {
+            pump.enter(|(), queue| queue.extend(0..20 * EFFECTS_ROOM), drop);
+            let inner = pump.inner.lock();
+            assert!(inner.queue.capacity() + inner.spare.capacity() <= 2 * EFFECTS_ROOM);
+        }
+    }
+
+    #[test]
     fn four_threads_run_every_effect_once_and_in_the_order_of_the_changes() {
         const EACH: u64 = 5_000;
         let (pump, busy, ran) = (Pump::new(0), AtomicBool::new(false), Mutex::new(Vec::new()));

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use fanin_protocol::limits::{RESULT_BYTES_MAX, RESULT_ENTRIES_MAX, RESULT_ENTRY_BYTES_MAX};
 use fanin_protocol::result::EntryOutput;
 use fanin_protocol::{
-    Cause, CombinedResult, Counts, NodeId, Outcome, Output, Policy, ResultEntry, Status, Threshold, text,
+    Cause, CombinedResult, Counts, Outcome, Output, Policy, ResultEntry, Status, Threshold, text,
 };
 
 use crate::state::{Barrier, Group, GroupKey, Job, JobKey, State};
@@ -30,16 +30,20 @@ pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) ->
         Some(barrier) => state.memory.clock.mono().0.saturating_sub(barrier.sealed_at.0),
         None => state.facts.ts_ms.saturating_sub(group.sealed_at_ms),
     };
+    let is_unreaped =
+        |member: &&JobKey| state.job(**member).and_then(|job| job.ended).is_some_and(|end| end.unreaped);
+    let unreaped = group.members.iter().filter(is_unreaped).count();
     let omitted = members.saturating_sub(entries.len());
     Some(CombinedResult {
         group: group.id.clone(),
-        session: NodeId::Session(state.session(group.session)?.id.clone()),
+        session: state.session(group.session)?.id.clone(),
         outcome: Outcome::of(group.counts),
         counts: group.counts,
         stopped_by: stopped_by(state, group),
         duration_ms,
         entries,
         entries_omitted: u32::try_from(omitted).unwrap_or(u32::MAX),
+        unreaped: u32::try_from(unreaped).unwrap_or(u32::MAX),
         nonce: nonce(state),
     })
 }

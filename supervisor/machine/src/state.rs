@@ -10,8 +10,8 @@ use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::spec::JobLimits;
 use fanin_protocol::{
-    Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, Lifetime, LogId, Output, Policy,
-    Seq, SessionId, Spec, Status, ToolPart,
+    About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, Lifetime, LogId, Output,
+    Policy, Seq, SessionId, Spec, Status, ToolPart,
 };
 
 use crate::clock::{Clock, Mono};
@@ -131,6 +131,8 @@ pub(crate) enum Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
+    /// What its records are about.
+    pub(crate) about: Arc<About>,
     pub(crate) closed: bool,
     /// The open turn.
     pub(crate) turn: Option<OpenRun>,
@@ -156,6 +158,8 @@ pub(crate) struct OpenRun {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) id: JobId,
+    /// What its records are about.
+    pub(crate) about: Arc<About>,
     pub(crate) lifetime: Lifetime,
     pub(crate) session: SessionKey,
     pub(crate) group: GroupKey,
@@ -232,6 +236,8 @@ impl Job {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) id: GroupId,
+    /// What its records are about.
+    pub(crate) about: Arc<About>,
     pub(crate) session: SessionKey,
     pub(crate) members: Vec<JobKey>,
     pub(crate) policy: Policy,

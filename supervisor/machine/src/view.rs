@@ -1,6 +1,7 @@
 //! Looking at the state: jobs as they stand, pages of them, and what the checkers ask.
 
-use fanin_protocol::{GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, NodeId, SessionId, Status};
+use fanin_protocol::limits::PAGE_JOBS;
+use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, Output, SessionId, Status};
 
 use crate::state::{Job, JobKey, State};
 use crate::why;
@@ -18,12 +19,9 @@ pub struct JobFilter {
     pub kind: Option<JobKind>,
     /// From this lifetime on; where the page before left off.
     pub from: Option<Lifetime>,
-    /// Entries of a page at the most; 0 is read as [`PAGE`].
+    /// Entries of a page at the most; 0 is read as [`PAGE_JOBS`].
     pub limit: usize,
 }
-
-/// Entries of a page unless the filter says otherwise: a screen or two.
-pub const PAGE: usize = 100;
 
 /// What memory still holds. All is zero once everything is over, taken and left (G12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,6 +60,12 @@ impl State {
         self.info(self.facts.job_index.get(id)?)
     }
 
+    /// The excerpt of a job's output, from its last run.
+    pub fn output_of(&self, id: &JobId) -> Option<Output> {
+        let job = self.job(self.facts.job_index.get(id)?)?;
+        job.last.as_ref()?.details.as_ref()?.output.clone()
+    }
+
     /// The host's mark of a job that is not over.
     pub fn tag_of(&self, id: &JobId) -> Option<u64> {
         let key = self.facts.job_index.get(id)?;
@@ -70,7 +74,7 @@ impl State {
 
     /// Jobs, oldest first, a page at a time.
     pub fn jobs(&self, filter: &JobFilter) -> JobList {
-        let limit = if filter.limit == 0 { PAGE } else { filter.limit };
+        let limit = if filter.limit == 0 { PAGE_JOBS } else { filter.limit };
         let first = filter.from.map_or(0, |from| self.facts.jobs.partition_point(|job| job.lifetime < from));
         let mut jobs = Vec::new();
         let mut next = None;
@@ -95,13 +99,13 @@ impl State {
             .filter_map(|(key, _)| self.info(JobKey(key)))
     }
 
-    /// Groups that have neither fired nor been voided, oldest first.
-    pub fn open_groups(&self) -> impl Iterator<Item = GroupId> {
+    /// Groups that have neither fired nor been voided, oldest first, and what each is about.
+    pub fn open_groups(&self) -> impl Iterator<Item = &About> {
         self.facts
             .groups
             .iter()
             .filter(|group| group.fired.is_none() && group.voided.is_none())
-            .map(|group| group.id.clone())
+            .map(|group| &*group.about)
     }
 
     /// Open runs of jobs: the slots in use.
@@ -134,7 +138,7 @@ impl State {
         Some(JobInfo {
             job: job.id.clone(),
             lifetime: job.lifetime,
-            session: NodeId::Session(self.session(job.session)?.id.clone()),
+            session: self.session(job.session)?.id.clone(),
             group: self.group(job.group)?.id.clone(),
             index: job.index,
             kind: job.kind,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fanin_protocol::limits::RESULT_BYTES_MAX;
-use fanin_protocol::{JobId, SessionId};
+use fanin_protocol::{JobId, ResultEntry, SessionId};
 
 use crate::command::{Refusal, Reply, Take, WaiterId, Wanted};
 use crate::effect::{Answer, Effect};
@@ -186,7 +186,13 @@ fn answer_jobs(state: &mut State, id: WaiterId, out: &mut Out) {
         owed.partition(|key| state.job(*key).is_some_and(|job| job.session == *session));
     let already_delivered = results.is_empty() && others.is_empty();
     let share = RESULT_BYTES_MAX / over.len().max(1);
-    let entries = over.iter().filter_map(|key| result::entry(state, *key, share)).collect();
+    let entries = over
+        .iter()
+        .filter_map(|key| {
+            let reference = !is_owed(state, *key);
+            result::entry(state, *key, share).map(|entry| ResultEntry { reference, ..entry })
+        })
+        .collect();
     offer(state, id, Offer { results, message: None });
     out.effect(Effect::Answer { waiter: id, answer: Answer::Jobs { entries, already_delivered } });
 }

@@ -1,13 +1,11 @@
 //! What a thing waits for: computed from the state when somebody asks, and never empty while the thing is not over
 //! (G14).
 
+use fanin_protocol::limits::REASON_IDS_MAX;
 use fanin_protocol::{GroupId, JobId, PartKind, Reason};
 
 use crate::state::{Closing, GroupKey, Job, JobKey, Phase, State};
 use crate::waiter;
-
-/// Ids that a reason names at the most: enough to act on, short enough to read.
-const NAMED_MAX: usize = 8;
 
 /// What a job waits for; empty where it is over or not known.
 pub fn job(state: &State, id: &JobId) -> Vec<Reason> {
@@ -54,7 +52,7 @@ fn queued(state: &State, key: JobKey, job: &Job) -> Reason {
     held_by.sort_by_key(|job| job.started_at_ms);
     Reason::Slot {
         position: before.count() as u64 + 1,
-        held_by: held_by.into_iter().take(NAMED_MAX).map(|job| job.id.clone()).collect(),
+        held_by: held_by.into_iter().take(REASON_IDS_MAX).map(|job| job.id.clone()).collect(),
     }
 }
 
@@ -68,7 +66,7 @@ pub(crate) fn group_reasons(state: &State, key: GroupKey) -> Vec<Reason> {
                 .iter()
                 .filter_map(|member| state.job(*member))
                 .filter(|job| job.ended.is_none());
-            let first = open.take(NAMED_MAX).map(|job| job.id.clone()).collect();
+            let first = open.take(REASON_IDS_MAX).map(|job| job.id.clone()).collect();
             vec![Reason::Members { open: group.counts.launched - group.counts.ended(), first }]
         }
         Phase::Fired if group.taken => Vec::new(),

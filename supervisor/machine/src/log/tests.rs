@@ -34,7 +34,8 @@ fn append(log: &Log, count: u64) {
         .map(|n| Entry {
             seq: Seq(n),
             ts_ms: n,
-            about: About::default(),
+            about: About::default().into(),
+            run: None,
             record: StoreClosed { queued: n }.into(),
         })
         .collect();
@@ -211,7 +212,7 @@ fn the_end_comes_after_the_last_record() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
     fn pages_of_any_size_equal_reading_at_once(

@@ -68,7 +68,7 @@ impl Runner for SubprocessRunner {
     fn check(&self, spec: &Spec) -> Result<(), String> {
         match spec {
             Spec::Command(_) => Ok(()),
-            Spec::Closure | Spec::Agent(_) => Err(not_a_command(spec)),
+            Spec::Agent(_) => Err(not_a_command(spec)),
         }
     }
 
@@ -76,7 +76,7 @@ impl Runner for SubprocessRunner {
         Box::pin(async move {
             match &*spec {
                 Spec::Command(command) => run::run(command, &context).await,
-                Spec::Closure | Spec::Agent(_) => Ending::failed(Cause::Spawn, None, not_a_command(&spec)),
+                Spec::Agent(_) => Ending::failed(Cause::Spawn, None, not_a_command(&spec)),
             }
         })
     }

@@ -194,7 +194,11 @@ impl<'h> Run<'h> {
     fn stop_tree(&mut self, stage: StopStage) {
         match stage {
             StopStage::None => {}
-            StopStage::Polite => self.tree.signal(Signal::TERM),
+            StopStage::Polite => {
+                self.tree.signal(Signal::TERM);
+                // One that is stopped acts on it only once it goes on.
+                self.tree.signal(Signal::CONT);
+            }
             StopStage::Forced => self.tree.signal(Signal::KILL),
         }
     }

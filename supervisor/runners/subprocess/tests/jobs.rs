@@ -91,6 +91,25 @@ async fn a_cancelled_command_that_finishes_well_says_so() {
 }
 
 #[tokio::test]
+async fn a_suspended_command_follows_a_polite_stop() {
+    let (supervisor, session) = supervisor().await;
+    let line = "echo $$; kill -STOP $$; exec sleep 60";
+    let job = session.start(JobSpec::shell("suspended", line)).await.unwrap();
+    let pid = progress(&supervisor, job.id()).await;
+    let stat = Path::new("/proc").join(pid).join("stat");
+    let started = Instant::now();
+    while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+        assert!(started.elapsed() < LIMIT, "not suspended");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    job.cancel().await.unwrap();
+    // Well within the grace of 10 s: TERM ended it, not KILL.
+    let entry = job.wait(LIMIT / 4).await.unwrap();
+    assert_eq!((entry.status, entry.signal), (Status::Cancelled, Some(15)));
+    supervisor.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_command_over_its_time_is_stopped() {
     let (supervisor, session) = supervisor().await;
     let spec = JobSpec::command("slow", ["sleep", "60"]).timeout(Duration::from_millis(100));
@@ -119,6 +138,5 @@ fn only_commands_are_taken() {
     let agent = Spec::Agent(AgentSpec { agent: "a".into(), prompt: "p".into() });
     assert_eq!(runner.kind(), JobKind::Command);
     assert!(runner.check(&agent).unwrap_err().contains("agent"));
-    assert!(runner.check(&Spec::Closure).is_err());
     assert!(runner.check(&Spec::Command(fanin_protocol::CommandSpec::argv(["true"]))).is_ok());
 }

@@ -1,0 +1,127 @@
+//! What a subscription delivers. An event shows ids and facts, and content only to who asks for it by name.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fanin_protocol::{About, Entry, Fence, GroupId, JobId, Lifetime, LogId, Record, Seq, SessionId};
+
+/// One record as a subscriber sees it. Cheap to clone; keeps nothing but its own record alive.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Event(Arc<Entry>);
+
+impl Event {
+    pub(crate) const fn new(entry: Arc<Entry>) -> Self {
+        Self(entry)
+    }
+
+    /// Its place in the log, contiguous from 1.
+    pub fn seq(&self) -> Seq {
+        self.0.seq
+    }
+
+    /// Its time in milliseconds since the Unix epoch; never falls from one event to the next.
+    pub fn ts_ms(&self) -> u64 {
+        self.0.ts_ms
+    }
+
+    /// Its kind, such as `job.ended`.
+    pub fn kind(&self) -> &'static str {
+        self.0.record.kind()
+    }
+
+    /// The record. Prompts and outputs in it are [`Private`](fanin_protocol::Private); other texts, such as the
+    /// message of a failure, are not, so don't print a record where content must not be shown.
+    pub fn record(&self) -> &Record {
+        &self.0.record
+    }
+
+    /// What it is about, but for the run.
+    pub fn about(&self) -> &About {
+        &self.0.about
+    }
+
+    /// The session at the root of it, where there is one.
+    pub fn session(&self) -> Option<&SessionId> {
+        self.0.about.session.as_ref()
+    }
+
+    /// The job, where it is about one.
+    pub fn job(&self) -> Option<&JobId> {
+        self.0.about.job.as_ref()
+    }
+
+    /// Which life of the job's id.
+    pub fn lifetime(&self) -> Option<Lifetime> {
+        self.0.about.lifetime
+    }
+
+    /// The run, where it is about one.
+    pub fn run(&self) -> Option<Fence> {
+        self.0.run
+    }
+
+    /// The group, where it is about one or about its member.
+    pub fn group(&self) -> Option<&GroupId> {
+        self.0.about.group.as_ref()
+    }
+
+    /// The event as a `fanin.event/1` document of the log that it came from, without prompts and outputs (B-10).
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::json_body`].
+    pub fn to_json(&self, log: &LogId) -> Result<serde_json::Value, serde_json::Error> {
+        self.0.to_json(log)
+    }
+}
+
+// Not derived: a record's own `Debug` shows labels and the messages of failures.
+/// The event, or how many records were missed.
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Event(event) => event.fmt(f),
+            Self::Lagged { from, to, missed } => write!(f, "missed {missed} records, {from} to {to}"),
+        }
+    }
+}
+
+/// One line: place, kind, and the ids that it is about.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.seq(), self.kind())?;
+        let session = self.session().map(|id| ("session", id as &dyn fmt::Display));
+        let group = self.group().map(|id| ("group", id as &dyn fmt::Display));
+        let job = self.job().map(|id| ("job", id as &dyn fmt::Display));
+        let run = self.0.run.as_ref().map(|run| ("run", run as &dyn fmt::Display));
+        [session, group, job, run].into_iter().flatten().try_for_each(|(name, id)| write!(f, " {name}={id}"))
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("seq", &self.0.seq)
+            .field("kind", &self.kind())
+            .field("about", &self.0.about)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What comes next in a subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delivery {
+    /// A record that the filter lets through.
+    Event(Event),
+    /// The subscriber was too slow, or began too late: these records are no longer kept. The subscription goes on with
+    /// the oldest record that is; it is not closed.
+    Lagged {
+        /// The first record that was missed.
+        from: Seq,
+        /// The last one.
+        to: Seq,
+        /// How many: all records of the log from `from` to `to`, since nobody can say which the filter would have let
+        /// through.
+        missed: u64,
+    },
+}

@@ -1,0 +1,231 @@
+//! A cursor over the log with a filter: one subscriber's own place. It holds no queue, so being slow costs only itself.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use fanin_machine::log::{Entries, Log, Read, Reader};
+use fanin_protocol::limits::{READ_BATCH, SKIP_BATCHES};
+use fanin_protocol::{Cursor, LogId, Seq};
+
+use crate::event::{Delivery, Event};
+use crate::filter::{Filter, FilterError};
+
+/// Where a subscription begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Since {
+    /// At the first record; what is no longer kept is told as [`Delivery::Lagged`].
+    Start,
+    /// With the next record to come.
+    Now,
+    /// Behind a place that was seen; a subscription's own is [`Subscription::cursor`].
+    Cursor(Cursor),
+}
+
+/// Why there is no subscription.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubscribeError {
+    /// The cursor is of another log and means nothing in this one (B-7).
+    #[error("cursor belongs to log {cursor} and this is log {log}; subscribe from the start")]
+    OtherLog {
+        /// The cursor's log.
+        cursor: LogId,
+        /// The log that was asked.
+        log: LogId,
+    },
+    /// The cursor is above the newest record: the log lost records, or the cursor is wrong (B-7).
+    #[error("cursor is at {at} and the newest record is {head}; subscribe from the start")]
+    Regressed {
+        /// The cursor's place.
+        at: Seq,
+        /// The newest record.
+        head: Seq,
+    },
+    /// The filter cannot be used.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+}
+
+impl SubscribeError {
+    /// The stable name on the wire.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::OtherLog { .. } => "other_log",
+            Self::Regressed { .. } => "log_regressed",
+            Self::Filter(_) => "bad_filter",
+        }
+    }
+}
+
+/// Why [`Subscription::try_next`] has nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TryNextError {
+    /// Nothing yet.
+    #[error("no event yet")]
+    Empty,
+    /// The log was closed and all was read.
+    #[error("the log is closed")]
+    Closed,
+}
+
+/// One subscriber of a log.
+///
+/// It delivers the records that its filter lets through, in ascending order and each once. It may sleep as long as it
+/// likes: what is no longer kept then comes as one [`Delivery::Lagged`] with the exact number, and it goes on with the
+/// oldest record that is. While it sleeps it holds no record, or those of one segment of the log if it was not done
+/// with them. Dropping it leaves nothing behind.
+///
+/// It needs no runtime: any executor can poll it.
+pub struct Subscription {
+    reader: Reader,
+    filter: Filter,
+    /// The last place that was delivered or passed over.
+    after: Seq,
+    /// Records behind `after` that were taken over from the log.
+    taken: Option<Entries>,
+}
+
+impl Subscription {
+    /// Subscribes to a log.
+    ///
+    /// # Errors
+    ///
+    /// [`SubscribeError`] where the cursor does not belong to this log, or the filter cannot be used. It never begins
+    /// "from now" instead.
+    pub fn new(log: Arc<Log>, filter: Filter, since: Since) -> Result<Self, SubscribeError> {
+        let after = match since {
+            Since::Start => Seq(0),
+            Since::Now => log.head(),
+            Since::Cursor(cursor) => place(&log, cursor)?,
+        };
+        Self::after(log, after, filter)
+    }
+
+    /// Subscribes behind a place that the log's writer gave out, such as that of a snapshot.
+    ///
+    /// The place may be above the head, where the writer decided records that it has not appended yet: those up to it
+    /// are passed over.
+    ///
+    /// # Errors
+    ///
+    /// [`SubscribeError::Filter`] where the filter cannot be used.
+    pub fn after(log: Arc<Log>, seq: Seq, filter: Filter) -> Result<Self, SubscribeError> {
+        filter.check()?;
+        Ok(Self { reader: Reader::new(log), filter, after: seq, taken: None })
+    }
+
+    /// Waits for what comes next; `None` once the log was closed and all was read.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: what a dropped future did not return comes with the next call.
+    pub async fn next(&mut self) -> Option<Delivery> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// As [`Subscription::next`], for those who poll by hand. Only the waker of the last call is woken.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
+        for _ in 0..SKIP_BATCHES {
+            if let Some(event) = self.next_taken() {
+                return Poll::Ready(Some(Delivery::Event(event)));
+            }
+            let Poll::Ready(found) = self.reader.poll_read(cx, self.after, READ_BATCH) else {
+                return Poll::Pending;
+            };
+            match self.take_over(found) {
+                None => {}
+                Some(Ok(delivery)) => return Poll::Ready(Some(delivery)),
+                Some(Err(TryNextError::Closed)) => return Poll::Ready(None),
+                Some(Err(TryNextError::Empty)) => return Poll::Pending,
+            }
+        }
+        // A filter that lets little through must not keep its thread to itself.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Returns what comes next if it is there.
+    ///
+    /// # Errors
+    ///
+    /// [`TryNextError`] where there is nothing yet, or nothing more.
+    pub fn try_next(&mut self) -> Result<Delivery, TryNextError> {
+        loop {
+            if let Some(event) = self.next_taken() {
+                return Ok(Delivery::Event(event));
+            }
+            let found = self.reader.log().read(self.after, READ_BATCH);
+            if let Some(next) = self.take_over(found) {
+                return next;
+            }
+        }
+    }
+
+    /// The name of the log that it reads, for [`Event::to_json`](crate::Event::to_json).
+    pub fn log(&self) -> &LogId {
+        self.reader.log().id()
+    }
+
+    /// Where it is: all up to here was delivered, passed over by the filter, or told as missed.
+    ///
+    /// [`Since::Cursor`] goes on from here, in this process or in another.
+    pub fn cursor(&self) -> Cursor {
+        Cursor { log: self.reader.log().id().clone(), seq: self.after }
+    }
+
+    /// The next event among the records that were taken over.
+    fn next_taken(&mut self) -> Option<Event> {
+        let taken = self.taken.as_mut()?;
+        while let Some(entry) = taken.next_ref() {
+            self.after = entry.seq;
+            if self.filter.matches(entry) {
+                return Some(Event::new(entry.clone()));
+            }
+        }
+        // Given back at once, so that a sleeper holds nothing.
+        self.taken = None;
+        None
+    }
+
+    /// Goes on with what the log had; `None` where that is records to look through.
+    fn take_over(&mut self, found: Read) -> Option<Result<Delivery, TryNextError>> {
+        match found {
+            Read::Entries(entries) => {
+                self.taken = Some(entries);
+                None
+            }
+            Read::Behind { oldest } => {
+                let from = self.after.next();
+                self.after = Seq(oldest.0.saturating_sub(1));
+                let missed = oldest.0.saturating_sub(from.0);
+                Some(Ok(Delivery::Lagged { from, to: self.after, missed }))
+            }
+            Read::UpToDate => Some(Err(TryNextError::Empty)),
+            Read::Closed => Some(Err(TryNextError::Closed)),
+        }
+    }
+}
+
+/// The place of a client's cursor, if it can be one of this log.
+fn place(log: &Log, cursor: Cursor) -> Result<Seq, SubscribeError> {
+    if cursor.log != *log.id() {
+        return Err(SubscribeError::OtherLog { cursor: cursor.log, log: log.id().clone() });
+    }
+    let head = log.head();
+    if cursor.seq > head {
+        return Err(SubscribeError::Regressed { at: cursor.seq, head });
+    }
+    Ok(cursor.seq)
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription")
+            .field("log", self.reader.log().id())
+            .field("after", &self.after)
+            .field("filter", &self.filter)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,244 @@
+//! The command line: its words, its help, and nothing else. What the words mean together is decided in `plan`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{CommandFactory, FromArgMatches};
+use fanin_protocol::limits::GROUP_MEMBERS_MAX;
+
+use crate::duration;
+use crate::plan::FailOn;
+
+const EXAMPLES: &str = "\
+Examples:
+  fanin run 'cargo check' 'cargo test' 'cargo doc'
+      three shell lines at once, one result
+  fanin run --fail-fast --timeout 5m --task lint='npm run lint' --task test='npm test'
+      named tasks; the first that fails stops the others; none runs longer than five minutes
+  git ls-files '*.sh' | fanin run --concurrency 4 --each 'shellcheck {}'
+      one task for each line of input, four at a time
+  fanin run examples/survey.toml
+      the tasks of a manifest
+  fanin run -f ci.toml --json --quiet | jq .counts
+      the result as one JSON document";
+
+const RULES: &str = "\
+A single argument that ends in .toml is a manifest, and so is the value of --file; any other argument is a shell line.
+To run a command that ends in .toml alone, name it: --task show='cat Cargo.toml'.
+
+With --each, {} is the line as one argument, whatever it holds; without {} it is the last argument. The line is never
+read as a program. It is in $FANIN_LINE, too. Empty lines are skipped. \\{} stays {}.
+
+Progress goes to standard error, the result to standard output. Tasks have no standard input.
+
+Ctrl-C (or TERM) once: nothing new starts, running tasks may finish. Twice: they are stopped. A third time: killed.
+
+Exit codes: 0 done; 1 some tasks did not complete (see --fail-on); 2 wrong command line or manifest, nothing was
+started; 3 the manifest's deadline ended the run; 70 fanin failed, or a process may still be alive; 130 or 143 a
+signal (INT or TERM) ended tasks.";
+
+/// The program's words.
+#[derive(Debug, clap::Parser)]
+#[command(name = "fanin", version, disable_help_subcommand = true, after_help = EXAMPLES)]
+#[command(about = "Run many commands at once, get one result.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Run commands side by side and print ONE combined result, in the order given
+    #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{RULES}"))]
+    Run(RunArgs),
+}
+
+/// The words of `fanin run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// Shell lines, or one manifest whose name ends in .toml
+    #[arg(value_name = "COMMAND|MANIFEST.toml")]
+    pub(crate) lines: Vec<String>,
+
+    /// A named task: a shell line under a name (repeatable, mixes with plain shell lines)
+    #[arg(long = "task", value_name = "NAME=COMMAND")]
+    pub(crate) tasks: Vec<String>,
+
+    /// One task for each line of standard input; {} stands for the line, safely quoted
+    #[arg(long, value_name = "COMMAND {}", conflicts_with_all = ["lines", "tasks", "file"])]
+    pub(crate) each: Option<String>,
+
+    /// A manifest, whatever its name
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["lines", "tasks"])]
+    pub(crate) file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) flags: Flags,
+
+    /// No progress on standard error, only the result
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// The result as one JSON document (fanin.result/1) on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// After a first Ctrl-C: how long running tasks may go on
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]
+    pub(crate) drain: Duration,
+}
+
+/// The words that a manifest can say as well. A flag wins over the manifest.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Flags {
+    /// Tasks that run at the same time [default: 10]
+    #[arg(short, long, value_name = "N", value_parser = concurrency, allow_negative_numbers = true)]
+    pub(crate) concurrency: Option<usize>,
+
+    /// How long each task may run: 500ms, 30s, 5m, 2h
+    #[arg(short, long, value_name = "TIME", value_parser = duration::parse_limit)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Stop the others once a task did not complete
+    #[arg(long)]
+    pub(crate) fail_fast: bool,
+
+    /// What makes exit code 1: `partial`, any task that did not complete; `none-ok`, only if none completed
+    /// [default: partial, but a manifest's `release` that was reached is enough]
+    #[arg(long, value_name = "WHEN", value_parser = fail_on)]
+    pub(crate) fail_on: Option<FailOn>,
+
+    /// Folder of all tasks that a manifest gives no folder of their own
+    #[arg(short = 'C', long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+
+    /// A variable for all tasks, beside the present environment (repeatable)
+    #[arg(short, long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    pub(crate) env: Vec<(String, String)>,
+}
+
+impl Flags {
+    /// The variables by name; the last of a name wins.
+    pub(crate) fn variables(&self) -> BTreeMap<String, String> {
+        self.env.iter().cloned().collect()
+    }
+}
+
+/// A shell line of the command line, in the order they were typed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Inline {
+    /// A line alone.
+    Line(String),
+    /// `NAME=COMMAND`.
+    Task(String),
+}
+
+/// Reads the command line.
+///
+/// # Errors
+///
+/// The parser's own error, which can also be the help that was asked for.
+pub(crate) fn parse(
+    words: impl IntoIterator<Item = OsString>,
+) -> Result<(RunArgs, Vec<Inline>), clap::Error> {
+    let matches = Cli::command().try_get_matches_from(words)?;
+    let Cli { command: Command::Run(args) } = Cli::from_arg_matches(&matches)?;
+    let places = |id: &str| {
+        let run = matches.subcommand_matches("run");
+        run.and_then(|run| run.indices_of(id)).into_iter().flatten().collect::<Vec<_>>()
+    };
+    let lines = places("lines").into_iter().zip(args.lines.iter().cloned().map(Inline::Line));
+    let tasks = places("tasks").into_iter().zip(args.tasks.iter().cloned().map(Inline::Task));
+    let mut inline: Vec<_> = lines.chain(tasks).collect();
+    inline.sort_by_key(|(place, _)| *place);
+    Ok((args, inline.into_iter().map(|(_, inline)| inline).collect()))
+}
+
+fn concurrency(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=GROUP_MEMBERS_MAX) => Ok(n),
+        _ => Err(format!("write a whole number from 1 to {GROUP_MEMBERS_MAX}")),
+    }
+}
+
+fn fail_on(text: &str) -> Result<FailOn, String> {
+    match text {
+        "partial" => Ok(FailOn::Partial),
+        "none-ok" => Ok(FailOn::NoneOk),
+        _ => Err("write partial or none-ok".to_owned()),
+    }
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fanin_protocol::limits::{DRAIN, RUN_SLOTS};
+
+    fn words(words: &[&str]) -> Result<(RunArgs, Vec<Inline>), clap::Error> {
+        parse(["fanin", "run"].iter().chain(words).map(OsString::from))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn lines_and_named_tasks_keep_the_order_they_were_typed_in() {
+        let (_, inline) = words(&["a", "--task", "x=b", "c", "--task=y=d"]).unwrap();
+        let line = |text: &str| Inline::Line(text.into());
+        let task = |text: &str| Inline::Task(text.into());
+        assert_eq!(inline, [line("a"), task("x=b"), line("c"), task("y=d")]);
+    }
+
+    #[test]
+    fn numbers_and_times_that_cannot_be_meant_are_refused() {
+        for bad in [
+            ["--concurrency", "0"],
+            ["--concurrency", "-1"],
+            ["--concurrency", "1000001"],
+            ["--concurrency", "NaN"],
+            ["--timeout", "0s"],
+            ["--timeout", "1e99"],
+            ["--timeout", "99999999h"],
+            ["--drain", "soon"],
+            ["--fail-on", "always"],
+            ["--env", "NAME"],
+            ["--env", "=value"],
+        ] {
+            let error = words(&["true", bad[0], bad[1]]).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{bad:?}");
+            assert!(error.to_string().contains(bad[0]), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_help_tells_the_defaults_as_they_are() {
+        let run = Cli::command().find_subcommand_mut("run").unwrap().render_long_help().to_string();
+        assert!(run.contains(&format!("[default: {RUN_SLOTS}]")), "{run}");
+        let (args, _) = words(&["true"]).unwrap();
+        assert_eq!(args.drain, DRAIN);
+    }
+
+    #[test]
+    fn ways_to_name_the_work_that_exclude_each_other_are_refused() {
+        for bad in [
+            &["--each", "x {}", "y"][..],
+            &["--each", "x {}", "--task", "a=b"],
+            &["--file", "x.toml", "y"],
+            &["--file", "x.toml", "--each", "y"],
+        ] {
+            assert_eq!(words(bad).unwrap_err().exit_code(), 2, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! A plan, run by a supervisor in this process: the only module that knows the library. It launches one group, shows
+//! what happens, passes signals on, and hands the group's one result over.
+
+use std::io::{self, Write};
+use std::pin::pin;
+use std::time::Duration;
+
+use fanin_protocol::limits::{KILL_SLACK, KILL_WAIT, REDRAW_EVERY};
+use fanin_protocol::{CombinedResult, GroupId, ResultEntry};
+use fanin_subprocess::SubprocessRunner;
+use fanin_supervisor::{
+    CallError, GroupOptions, JobSpec, LaunchError, Session, SessionError, StartError, SubscribeError,
+    Supervisor, WaitError, Wake,
+};
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use crate::args::RunArgs;
+use crate::exit::Exit;
+use crate::obey::{Notice, obey};
+use crate::plan::{Plan, Task};
+use crate::progress::Progress;
+use crate::signals::{Signal, Signals};
+use crate::style::Style;
+use crate::watch::Watch;
+use crate::{json, report};
+
+/// Why a run could not be brought to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DriveError {
+    /// Without them a Ctrl-C would leave the tasks behind.
+    #[error("signals cannot be caught: {0}")]
+    Signals(#[source] io::Error),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error(transparent)]
+    Watch(#[from] SubscribeError),
+    #[error(transparent)]
+    Wait(#[from] WaitError),
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The kill did not bring the result.
+    #[error("tasks did not end after they were killed; processes may still be alive")]
+    StillAlive,
+    #[error("the result could not be written: {0}")]
+    Write(#[source] io::Error),
+}
+
+impl DriveError {
+    /// A stable name; each has a row in `docs/errors.md`.
+    pub(crate) const fn code(&self) -> &'static str {
+        match self {
+            Self::Signals(_) => "signals",
+            Self::Start(error) => error.code(),
+            Self::Session(error) => error.code(),
+            Self::Launch(error) => error.code(),
+            Self::Watch(error) => error.code(),
+            Self::Wait(error) => error.code(),
+            Self::Call(error) => error.code(),
+            Self::StillAlive => "unreaped",
+            Self::Write(_) => "write",
+        }
+    }
+
+    /// What it makes of the run.
+    pub(crate) const fn exit(&self) -> Exit {
+        match self {
+            Self::StillAlive => Exit::Unreaped,
+            Self::Signals(_)
+            | Self::Start(_)
+            | Self::Session(_)
+            | Self::Launch(_)
+            | Self::Watch(_)
+            | Self::Wait(_)
+            | Self::Call(_)
+            | Self::Write(_) => Exit::Internal,
+        }
+    }
+}
+
+/// Runs the plan and writes its result.
+///
+/// # Errors
+///
+/// [`DriveError`], where the supervisor could not do its part; a task that failed is no error.
+///
+/// # Cancel safety
+///
+/// Not cancel safe: dropping it stops all tasks and loses the result.
+pub(crate) async fn run(mut plan: Plan, args: &RunArgs) -> Result<Exit, DriveError> {
+    let signals = Signals::catch().map_err(DriveError::Signals)?;
+    let supervisor =
+        Supervisor::builder().runner(SubprocessRunner::new()).slots(plan.concurrency).start().await?;
+    let session = supervisor.session("run").await?;
+    let options = GroupOptions { policy: plan.policy, ..GroupOptions::default() };
+    let specs: Vec<_> = std::mem::take(&mut plan.tasks).into_iter().map(spec).collect();
+    let group = session.fan_out_with(options, specs).await?;
+    let mut shown = Shown {
+        supervisor: &supervisor,
+        notices: obey(signals, supervisor.clone(), args.drain),
+        progress: Progress::new(args.quiet),
+        signal: None,
+    };
+    let wake = shown.until_fired(&session, group.id()).await?;
+    let exit = Exit::of(wake.result(), plan.fail_on, shown.signal);
+    let text = render(&plan, wake.result(), args, exit, &supervisor).map_err(DriveError::Write)?;
+    // The result counts as taken when it was written, not before.
+    let exit = match hand_over(text, &mut shown.notices).await {
+        Handed::Written => {
+            wake.ack().await?;
+            exit
+        }
+        Handed::NobodyReads => exit,
+        Handed::Interrupted(interrupted) => interrupted,
+        // The terminal is gone, and that is why the run ends.
+        Handed::Failed(_) if shown.signal == Some(Signal::HangUp) => exit,
+        Handed::Failed(error) => return Err(DriveError::Write(error)),
+    };
+    supervisor.shutdown().await;
+    Ok(exit)
+}
+
+fn spec(task: Task) -> JobSpec {
+    let mut spec = JobSpec::new(task.label, task.spec);
+    if let Some(ms) = task.limits.run_ms {
+        spec = spec.timeout(Duration::from_millis(ms));
+    }
+    if let Some(ms) = task.limits.queue_ms {
+        spec = spec.queue_timeout(Duration::from_millis(ms));
+    }
+    spec
+}
+
+/// A run as it is shown while it goes on.
+struct Shown<'s> {
+    supervisor: &'s Supervisor,
+    notices: Receiver<Notice>,
+    progress: Progress,
+    /// The last signal that came in.
+    signal: Option<Signal>,
+}
+
+impl Shown<'_> {
+    /// Shows what happens until the group fires.
+    async fn until_fired(&mut self, session: &Session, group: &GroupId) -> Result<Wake, DriveError> {
+        let mut watch = Watch::begin(self.supervisor, group, &self.progress).await?;
+        let mut wake = pin!(session.next_wake());
+        let mut redraw = interval(REDRAW_EVERY);
+        redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut killed: Option<Instant> = None;
+        loop {
+            tokio::select! {
+                wake = &mut wake => {
+                    // The last notices and endings are told before the result is.
+                    while let Ok(notice) = self.notices.try_recv() {
+                        self.notice(notice);
+                    }
+                    watch.catch_up(&self.progress);
+                    self.progress.clear();
+                    return Ok(wake?);
+                }
+                Some(notice) = self.notices.recv() => {
+                    self.notice(notice);
+                    if let Notice::Killing(_) = notice {
+                        killed = Some(Instant::now() + KILL_WAIT + KILL_SLACK);
+                    }
+                }
+                () = sleep_until(killed.unwrap_or_else(Instant::now)), if killed.is_some() => {
+                    self.progress.clear();
+                    return Err(DriveError::StillAlive);
+                }
+                came = watch.next() => watch.take(&came, &self.progress),
+                _ = redraw.tick(), if self.progress.is_live() => watch.draw(&mut self.progress),
+            }
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.signal = notice.signal().or(self.signal);
+        if let Some(words) = notice.words() {
+            self.progress.note(&words);
+        }
+    }
+}
+
+fn render(
+    plan: &Plan,
+    result: &CombinedResult,
+    args: &RunArgs,
+    exit: Exit,
+    supervisor: &Supervisor,
+) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    if args.json {
+        json::write(&mut text, result, exit)?;
+    } else {
+        let style = Style::of(&io::stdout());
+        // The supervisor still has each of its jobs; were one gone, the result's own text is shown.
+        let kept =
+            |entry: &ResultEntry| supervisor.output(&entry.job).ok().map(|output| output.text().into_owned());
+        report::write(&mut text, plan.description.as_deref(), result, style, kept)?;
+    }
+    Ok(text)
+}
+
+/// What became of the written result.
+enum Handed {
+    Written,
+    /// The reader went away; that is its own choice.
+    NobodyReads,
+    /// A signal came while a reader took its time.
+    Interrupted(Exit),
+    Failed(io::Error),
+}
+
+/// Writes the result, beside the runtime: a full pipe may block for ever, and a signal must still end the program.
+async fn hand_over(text: Vec<u8>, notices: &mut Receiver<Notice>) -> Handed {
+    let write = tokio::task::spawn_blocking(move || {
+        let mut out = io::stdout().lock();
+        out.write_all(&text)?;
+        out.flush()
+    });
+    let written = tokio::select! {
+        written = write => written,
+        Some(signal) = signal(notices) => return Handed::Interrupted(Exit::Signal(signal)),
+    };
+    match written {
+        Ok(Ok(())) => Handed::Written,
+        Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Handed::NobodyReads,
+        Ok(Err(error)) => Handed::Failed(error),
+        Err(panic) => Handed::Failed(io::Error::other(panic)),
+    }
+}
+
+/// The next signal.
+async fn signal(notices: &mut Receiver<Notice>) -> Option<Signal> {
+    loop {
+        if let Some(signal) = notices.recv().await?.signal() {
+            return Some(signal);
+        }
+    }
+}

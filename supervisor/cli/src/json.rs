@@ -1,0 +1,46 @@
+//! What `--json` writes for programs: the result as `fanin.result/1`, an error as `fanin.error/1`.
+
+use std::io::{self, Write};
+
+use fanin_protocol::{CombinedResult, Fault};
+use serde::Serialize;
+
+use crate::exit::Exit;
+
+#[derive(Debug, Serialize)]
+struct Document<'r> {
+    schema: &'static str,
+    exit: ExitOf,
+    #[serde(flatten)]
+    result: &'r CombinedResult,
+}
+
+#[derive(Debug, Serialize)]
+struct ExitOf {
+    code: u8,
+    name: &'static str,
+}
+
+/// Writes the document and a line feed.
+///
+/// # Errors
+///
+/// The writer's.
+pub(crate) fn write(out: &mut impl Write, result: &CombinedResult, exit: Exit) -> io::Result<()> {
+    let exit = ExitOf { code: exit.code(), name: exit.name() };
+    serde_json::to_writer(&mut *out, &Document { schema: "fanin.result/1", exit, result })?;
+    out.write_all(b"\n")
+}
+
+/// The document of an error, in one line.
+pub(crate) fn error(code: &str, message: &str) -> String {
+    #[derive(Debug, Serialize)]
+    struct Document {
+        schema: &'static str,
+        #[serde(flatten)]
+        fault: Fault,
+    }
+    let fault = Fault { code: code.to_owned(), message: message.to_owned(), hint: None, retryable: false };
+    // Two texts and a flag: there is nothing in it that could not be written.
+    serde_json::to_string(&Document { schema: "fanin.error/1", fault }).unwrap_or_default()
+}

@@ -1,0 +1,244 @@
+//! Manifests: which keys there are and what they mean. It reads one file and nothing else, and tells all that is wrong
+//! with it at once.
+
+mod reader;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{self, Path, PathBuf};
+use std::time::Duration;
+
+use fanin_protocol::limits::{
+    GROUP_MEMBERS_MAX, INPUT_BYTES_MAX, LABEL_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RUN_SLOTS,
+};
+use fanin_protocol::spec::millis;
+use fanin_protocol::{CommandLine, Policy};
+use toml::de::DeTable;
+
+use crate::args::Flags;
+use crate::plan::{self, Common, Draft, FailOn, Plan, Refused, Task};
+use reader::{Field, Problems, Section};
+
+const TOP_KEYS: [&str; 8] =
+    ["description", "concurrency", "release", "deadline", "fail_on", "cwd", "env", "task"];
+const TASK_KEYS: [&str; 9] =
+    ["id", "label", "command", "shell", "cwd", "env", "timeout", "queue_timeout", "output_bytes_max"];
+
+/// Reads the manifest at `path` and adds what the flags say for each task.
+///
+/// # Errors
+///
+/// [`Refused`] with every problem that was found, each with its file, line and column.
+pub(crate) fn read(path: &Path, flags: &Flags) -> Result<Plan, Refused> {
+    let file = path.display();
+    let text = load(path).map_err(|error| Refused(vec![format!("{file}: cannot be read: {error}")]))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut problems = Problems::new(file, &text);
+    let plan = parse(&text, folder, flags, &mut problems);
+    plan.filter(|_| problems.is_empty()).ok_or_else(|| Refused(problems.into_lines()))
+}
+
+fn load(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?.take(INPUT_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if read as u64 > INPUT_BYTES_MAX {
+        return Err(io::Error::other(format!("it has more than {INPUT_BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+/// The plan of a manifest's text; it is of use only where no problem was added.
+fn parse(text: &str, folder: &Path, flags: &Flags, problems: &mut Problems<'_>) -> Option<Plan> {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        // What follows from broken syntax would be noise.
+        for error in errors {
+            let at = error.span().map_or(0, |span| span.start);
+            problems.add(at, "syntax", error.message().trim_end());
+        }
+        return None;
+    }
+    let top = Section::new(document.get_ref(), 0, "");
+    top.refuse_unknown(&TOP_KEYS, (&TASK_KEYS, "into a [[task]]"), problems);
+    let sections = top.field("task").map(|field| field.sections(problems)).unwrap_or_default();
+    match sections.len() {
+        1..=GROUP_MEMBERS_MAX => {}
+        // A `task` of another type has its own problem.
+        0 if !problems.is_empty() => {}
+        0 => {
+            problems.add(0, "task", "the manifest has no task; add a [[task]] with a `shell` or a `command`")
+        }
+        n => problems.add(top.place("task"), "task", format!("{n}; at most {GROUP_MEMBERS_MAX} are allowed")),
+    }
+    let deadline = top.field("deadline").and_then(|field| field.duration(problems));
+    let common = Common {
+        cwd: top.field("cwd").and_then(|field| folder_of(&field, folder, problems)),
+        env: top.field("env").map(|field| field.variables(problems)).unwrap_or_default(),
+    };
+    let tasks = tasks(&sections, folder, (&common, deadline, flags), problems);
+    Some(Plan {
+        description: top.field("description").and_then(|field| field.string(problems)).map(Into::into),
+        tasks,
+        concurrency: concurrency(&top, problems),
+        policy: policy(&top, deadline, sections.len(), problems),
+        fail_on: fail_on(&top, problems),
+    })
+}
+
+fn concurrency(top: &Section<'_, '_>, problems: &mut Problems<'_>) -> usize {
+    let given =
+        top.field("concurrency").and_then(|field| field.integer(1, GROUP_MEMBERS_MAX as u64, problems));
+    given.and_then(|n| usize::try_from(n).ok()).unwrap_or(RUN_SLOTS)
+}
+
+fn fail_on(top: &Section<'_, '_>, problems: &mut Problems<'_>) -> Option<FailOn> {
+    let field = top.field("fail_on")?;
+    match field.string(problems)? {
+        "none_ok" => Some(FailOn::NoneOk),
+        "partial" => Some(FailOn::Partial),
+        other => {
+            field.wrong(format!("`{other}` is not \"partial\" or \"none_ok\""), problems);
+            None
+        }
+    }
+}
+
+fn policy(
+    top: &Section<'_, '_>,
+    deadline: Option<Duration>,
+    members: usize,
+    problems: &mut Problems<'_>,
+) -> Policy {
+    let rule = top.field("release").map_or(Policy::ALL, |field| release(&field, members, problems));
+    Policy { at_ms: deadline.map(millis), ..rule }
+}
+
+fn release(field: &Field<'_, '_>, members: usize, problems: &mut Problems<'_>) -> Policy {
+    const FORMS: &str = "\"all\", \"fail_fast\", \"any\", or counts like { ok = 3 } or { not_ok = 2 }";
+    match field.as_string() {
+        Some("all") => return Policy::ALL,
+        Some("fail_fast") => return Policy::FAIL_FAST,
+        Some("any") => return Policy::ANY,
+        Some(other) => {
+            field.wrong(format!("`{other}` is not one of {FORMS}"), problems);
+            return Policy::ALL;
+        }
+        None => {}
+    }
+    let Some(counts) = field.section("release.", FORMS, problems) else { return Policy::ALL };
+    counts.refuse_unknown(&["ok", "not_ok"], (&[], ""), problems);
+    let mut count = |key| {
+        let field = counts.field(key)?;
+        let n = field.integer(1, GROUP_MEMBERS_MAX as u64, problems)?;
+        if n > members as u64 {
+            field.wrong(format!("{n} can never be reached by {members} tasks"), problems);
+        }
+        u32::try_from(n).ok()
+    };
+    let policy = Policy { ok: count("ok"), not_ok: count("not_ok"), at_ms: None };
+    if counts.fields().next().is_none() {
+        field.wrong(format!("is empty; write {FORMS}"), problems);
+    }
+    policy
+}
+
+fn tasks(
+    sections: &[Section<'_, '_>],
+    folder: &Path,
+    (common, deadline, flags): (&Common, Option<Duration>, &Flags),
+    problems: &mut Problems<'_>,
+) -> Vec<Task> {
+    let mut ids = Vec::with_capacity(sections.len());
+    let mut tasks = Vec::with_capacity(sections.len());
+    for (n, section) in sections.iter().enumerate() {
+        section.refuse_unknown(&TASK_KEYS, (&TOP_KEYS, "to the top, before the first [[task]]"), problems);
+        let id = section.field("id").and_then(|field| field.string(problems));
+        ids.push(id);
+        let draft = draft(section, n, id, folder, deadline, problems);
+        match draft.map(|draft| common.task(draft, flags)) {
+            Some(Ok(task)) => tasks.push(task),
+            Some(Err(error)) => problems.add(section.place(error.field), error.field, error.problem),
+            None => {}
+        }
+    }
+    for (n, problem) in plan::id_problems(&ids) {
+        let at = sections.get(n).map_or(0, |section| section.place("id"));
+        problems.add(at, "id", problem);
+    }
+    tasks
+}
+
+/// The task at place `n`; `None` where it names nothing to run.
+fn draft(
+    section: &Section<'_, '_>,
+    n: usize,
+    id: Option<&str>,
+    folder: &Path,
+    deadline: Option<Duration>,
+    problems: &mut Problems<'_>,
+) -> Option<Draft> {
+    let label = section.field("label").and_then(|field| label(&field, problems));
+    let mut limit = |key| {
+        let field = section.field(key)?;
+        let limit = field.duration(problems)?;
+        if let Some(deadline) = deadline.filter(|deadline| limit > *deadline) {
+            let deadline = deadline.as_millis();
+            field.wrong(
+                format!("can never pass, since `deadline` ({deadline} ms) comes first; lower it, or raise `deadline`"),
+                problems,
+            );
+        }
+        Some(limit)
+    };
+    let (timeout, queue_timeout) = (limit("timeout"), limit("queue_timeout"));
+    let draft = Draft {
+        label: label.or(id).map_or_else(|| plan::generated_id(n), ToOwned::to_owned),
+        line: CommandLine::Shell(String::new()),
+        cwd: section.field("cwd").and_then(|field| folder_of(&field, folder, problems)),
+        env: section.field("env").map(|field| field.variables(problems)).unwrap_or_default(),
+        timeout,
+        queue_timeout,
+        output_bytes_max: section
+            .field("output_bytes_max")
+            .and_then(|field| field.integer(1, OUTPUT_BYTES_MAX_MAX, problems)),
+    };
+    Some(Draft { line: line(section, &plan::generated_id(n), problems)?, ..draft })
+}
+
+fn line(section: &Section<'_, '_>, task: &str, problems: &mut Problems<'_>) -> Option<CommandLine> {
+    match (section.field("command"), section.field("shell")) {
+        (Some(command), None) => command.strings(problems).map(CommandLine::Argv),
+        (None, Some(shell)) => shell.string(problems).map(|line| CommandLine::Shell(line.to_owned())),
+        (Some(_), Some(shell)) => {
+            shell.wrong("`command` is there as well; keep one of the two", problems);
+            None
+        }
+        (None, None) => {
+            let missing = "neither `command` nor `shell`; add one, like shell = \"cargo check\"";
+            problems.add(section.start(), task, missing);
+            None
+        }
+    }
+}
+
+fn label<'t>(field: &Field<'t, '_>, problems: &mut Problems<'_>) -> Option<&'t str> {
+    let label = field.string(problems)?;
+    if label.trim().is_empty() || label.len() > LABEL_BYTES_MAX {
+        field.wrong(format!("must have 1 to {LABEL_BYTES_MAX} bytes; this has {}", label.len()), problems);
+    }
+    Some(label)
+}
+
+/// A folder, from the manifest's own where it is relative. Whether it exists is found out when the task starts.
+fn folder_of(field: &Field<'_, '_>, folder: &Path, problems: &mut Problems<'_>) -> Option<PathBuf> {
+    let text = field.string(problems)?;
+    if text.is_empty() || text.contains('\0') {
+        field.wrong("must be the path of a folder", problems);
+        return None;
+    }
+    let path = folder.join(text);
+    path::absolute(&path).map_err(|error| field.wrong(error, problems)).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,371 @@
+//! What manifests say, and what is said about bad ones.
+
+use std::path::Path;
+
+use expect_test::{Expect, expect};
+use fanin_protocol::{CommandSpec, Spec};
+
+use super::*;
+
+fn parsed(text: &str, flags: &Flags) -> Result<Plan, Refused> {
+    let mut problems = Problems::new("m.toml", text);
+    let plan = parse(text, Path::new("/base"), flags, &mut problems);
+    plan.filter(|_| problems.is_empty()).ok_or_else(|| Refused(problems.into_lines()))
+}
+
+/// Compares what is said about a bad manifest.
+fn check(text: &str, expected: &Expect) {
+    let Refused(lines) = parsed(text, &Flags::default()).unwrap_err();
+    expected.assert_eq(&format!("{}\n", lines.join("\n")));
+}
+
+fn command(task: &Task) -> &CommandSpec {
+    let Spec::Command(command) = &task.spec else { panic!("{task:?}") };
+    command
+}
+
+const FULL: &str = r#"
+description = "everything a manifest can say"
+concurrency = 3
+release = { ok = 1, not_ok = 2 }
+deadline = "2h"
+fail_on = "none_ok"
+cwd = "work"
+env = { A = "top", B = "top" }
+
+[[task]]
+id = "first"
+label = "the first"
+command = ["printf", "%s", "x"]
+cwd = "/elsewhere"
+env = { B = "own" }
+timeout = "500ms"
+queue_timeout = "1m"
+output_bytes_max = 1000
+
+[[task]]
+shell = "true"
+"#;
+
+#[test]
+fn every_key_is_understood() {
+    let plan = parsed(FULL, &Flags::default()).unwrap();
+    assert_eq!(plan.description.as_deref(), Some("everything a manifest can say"));
+    assert_eq!((plan.concurrency, plan.fail_on), (3, Some(FailOn::NoneOk)));
+    assert_eq!(plan.policy, Policy { ok: Some(1), not_ok: Some(2), at_ms: Some(7_200_000) });
+    let [first, second] = plan.tasks.as_slice() else { panic!("{plan:?}") };
+    assert_eq!((first.label.as_str(), second.label.as_str()), ("the first", "task_2"));
+    assert_eq!((first.limits.run_ms, first.limits.queue_ms), (Some(500), Some(60_000)));
+    let (first, second) = (command(first), command(second));
+    assert_eq!(first.line, CommandLine::Argv(vec!["printf".into(), "%s".into(), "x".into()]));
+    assert_eq!(first.output_bytes_max, Some(1000));
+    assert_eq!(first.env, [("A", "top"), ("B", "own")].map(|(k, v)| (k.into(), v.into())).into());
+    assert_eq!(first.cwd.as_deref(), Some(Path::new("/elsewhere")));
+    assert_eq!(second.line, CommandLine::Shell("true".into()));
+    assert_eq!(second.cwd.as_deref(), Some(Path::new("/base/work")));
+}
+
+#[test]
+fn flags_win_over_the_manifest_and_a_task_keeps_its_own_folder() {
+    let flags = Flags {
+        timeout: Some(Duration::from_secs(9)),
+        cwd: Some("/flag".into()),
+        env: vec![("B".into(), "flag".into())],
+        ..Flags::default()
+    };
+    let plan = parsed(FULL, &flags).unwrap();
+    let tasks: Vec<_> = plan.tasks.iter().map(|task| (command(task), task.limits.run_ms)).collect();
+    assert!(tasks.iter().all(|(command, ms)| *ms == Some(9_000) && command.env["B"] == "flag"));
+    let folders: Vec<_> = tasks.iter().map(|(command, _)| command.cwd.as_deref().unwrap()).collect();
+    assert_eq!(folders, [Path::new("/elsewhere"), Path::new("/flag")]);
+}
+
+#[test]
+fn without_a_folder_a_task_runs_where_fanin_was_started() {
+    let plan = parsed("[[task]]\nshell = 'true'", &Flags::default()).unwrap();
+    assert_eq!(command(&plan.tasks[0]).cwd, None);
+}
+
+#[test]
+fn unknown_keys_are_told_together_with_the_nearest_valid_one() {
+    check(
+        r#"
+concurency = 2
+timeout = "5s"
+wholly_unknown = 1
+release = { okay = 1, never = 2 }
+
+[[task]]
+id = "a"
+comand = ["x"]
+shell = "true"
+deadline = "5s"
+
+[[task]]
+cmd = "true"
+"#,
+        &expect![[r#"
+            m.toml:2:1: concurency: unknown key; did you mean `concurrency`?
+            m.toml:3:1: timeout: unknown key; it belongs into a [[task]]
+            m.toml:4:1: wholly_unknown: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, task
+            m.toml:5:13: release.okay: unknown key; the keys here are ok, not_ok
+            m.toml:5:23: release.never: unknown key; the keys here are ok, not_ok
+            m.toml:9:1: comand: unknown key; did you mean `command`?
+            m.toml:11:1: deadline: unknown key; it belongs to the top, before the first [[task]]
+            m.toml:13:1: task_2: neither `command` nor `shell`; add one, like shell = "cargo check"
+            m.toml:14:1: cmd: unknown key; did you mean `command`?
+        "#]],
+    );
+}
+
+#[test]
+fn keys_of_what_is_not_built_are_unknown() {
+    check(
+        r#"
+[limits]
+[budget]
+[[task]]
+shell = "true"
+agent = "opencode"
+prompt = "x"
+stdin = "x"
+idle = "1s"
+retries = 1
+resume = "fail"
+depends = ["b"]
+on_failed_dependency = "skip"
+budget = 1
+"#,
+        &expect![[r#"
+            m.toml:2:2: limits: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, task
+            m.toml:3:2: budget: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, task
+            m.toml:6:1: agent: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
+            m.toml:7:1: prompt: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
+            m.toml:8:1: stdin: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
+            m.toml:9:1: idle: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
+            m.toml:10:1: retries: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
+            m.toml:11:1: resume: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
+            m.toml:12:1: depends: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
+            m.toml:13:1: on_failed_dependency: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
+            m.toml:14:1: budget: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
+        "#]],
+    );
+}
+
+#[test]
+fn values_of_a_wrong_type_or_size_are_told_with_their_place() {
+    check(
+        r#"
+description = 1
+concurrency = 0
+release = "some"
+deadline = 5
+fail_on = "any"
+cwd = ""
+env = { A = 1, "B=C" = "x" }
+
+[[task]]
+command = "cargo check"
+label = ""
+timeout = "0s"
+queue_timeout = "1m30s"
+output_bytes_max = -1
+
+[[task]]
+shell = ["x"]
+timeout = "forever"
+output_bytes_max = 99999999999999999999
+
+[[task]]
+command = ["x", 1]
+env = "A=1"
+"#,
+        &expect![[r#"
+            m.toml:2:15: description: must be a string, not an integer
+            m.toml:3:15: concurrency: must be a whole number from 1 to 1000000, not 0
+            m.toml:4:11: release: `some` is not one of "all", "fail_fast", "any", or counts like { ok = 3 } or { not_ok = 2 }
+            m.toml:5:12: deadline: must be a string like "30s" (units: ms, s, m, h), not an integer
+            m.toml:6:11: fail_on: `any` is not "partial" or "none_ok"
+            m.toml:7:7: cwd: must be the path of a folder
+            m.toml:8:13: env.A: must be a string, not an integer
+            m.toml:8:24: env.B=C: a name is empty or holds `=`, or a NUL byte is in it or its value
+            m.toml:11:11: command: must be an array of strings, like ["cargo", "check"], not a string
+            m.toml:12:9: label: must have 1 to 200 bytes; this has 0
+            m.toml:13:11: timeout: `0s` would end it before it began; leave it out for no limit
+            m.toml:14:17: queue_timeout: `1m30s` is no duration; write a whole number and one unit: 500ms, 30s, 5m or 2h
+            m.toml:15:20: output_bytes_max: must be a whole number from 1 to 67108864, not -1
+            m.toml:18:9: shell: must be a string, not an array
+            m.toml:19:11: timeout: `forever` is no duration; write a whole number and one unit: 500ms, 30s, 5m or 2h
+            m.toml:20:20: output_bytes_max: must be a whole number from 1 to 67108864, not 99999999999999999999
+            m.toml:23:17: command: must be a string, not an integer
+            m.toml:24:7: env: must be a table of strings, not a string
+        "#]],
+    );
+}
+
+#[test]
+fn ids_are_valid_and_taken_once() {
+    check(
+        r#"
+[[task]]
+id = "a"
+shell = "true"
+[[task]]
+id = "a"
+shell = "true"
+[[task]]
+id = ""
+shell = "true"
+[[task]]
+id = "a b"
+shell = "true"
+[[task]]
+id = "task_6"
+shell = "true"
+[[task]]
+shell = "true"
+[[task]]
+id = "task_7"
+shell = "true"
+"#,
+        &expect![[r#"
+            m.toml:6:6: id: task 1 has the id `a` already; choose another
+            m.toml:9:6: id: an id is empty; use 1 to 64 characters of A-Z a-z 0-9 _ -
+            m.toml:12:6: id: id `a b` holds ' '; use only A-Z a-z 0-9 _ -
+            m.toml:15:6: id: `task_6` is what task 6 is called, which has no id; choose another
+        "#]],
+    );
+}
+
+#[test]
+fn a_task_says_exactly_once_what_is_run() {
+    check(
+        r#"
+[[task]]
+shell = "true"
+command = ["true"]
+[[task]]
+id = "nothing"
+[[task]]
+shell = " "
+[[task]]
+command = []
+[[task]]
+command = ["a\u0000b"]
+"#,
+        &expect![[r#"
+            m.toml:3:9: shell: `command` is there as well; keep one of the two
+            m.toml:5:1: task_2: neither `command` nor `shell`; add one, like shell = "cargo check"
+            m.toml:8:9: shell: the command line is empty
+            m.toml:10:11: command: the program is missing
+            m.toml:12:11: command: a NUL byte cannot be part of a command line
+        "#]],
+    );
+}
+
+#[test]
+fn a_manifest_has_tasks() {
+    check(
+        "",
+        &expect![[r#"
+        m.toml:1:1: task: the manifest has no task; add a [[task]] with a `shell` or a `command`
+    "#]],
+    );
+    check(
+        "task = []",
+        &expect![[r#"
+        m.toml:1:1: task: the manifest has no task; add a [[task]] with a `shell` or a `command`
+    "#]],
+    );
+    check(
+        "[task]\nshell = 'true'",
+        &expect![[r#"
+        m.toml:1:1: task: must be an array of tables; write [[task]] with two brackets, not a table
+    "#]],
+    );
+}
+
+#[test]
+fn counts_that_can_never_come_true_are_refused() {
+    check(
+        "release = { ok = 2 }\n[[task]]\nshell = 'true'",
+        &expect![[r#"
+        m.toml:1:18: release.ok: 2 can never be reached by 1 tasks
+    "#]],
+    );
+    check(
+        "release = {}\n[[task]]\nshell = 'true'",
+        &expect![[r#"
+        m.toml:1:11: release: is empty; write "all", "fail_fast", "any", or counts like { ok = 3 } or { not_ok = 2 }
+    "#]],
+    );
+    check(
+        "release = { not_ok = 0 }\n[[task]]\nshell = 'true'",
+        &expect![[r#"
+        m.toml:1:22: release.not_ok: must be a whole number from 1 to 1000000, not 0
+    "#]],
+    );
+}
+
+#[test]
+fn a_limit_that_can_never_pass_is_refused() {
+    check(
+        "deadline = '5s'\n[[task]]\nshell = 'true'\ntimeout = '1m'",
+        &expect![[r#"
+        m.toml:4:11: timeout: can never pass, since `deadline` (5000 ms) comes first; lower it, or raise `deadline`
+    "#]],
+    );
+}
+
+#[test]
+fn broken_syntax_is_told_with_its_place() {
+    check(
+        "[[task]]\nshell = \"true\nid = 'a'\n",
+        &expect![[r#"
+        m.toml:2:14: syntax: invalid basic string, expected `"`
+    "#]],
+    );
+    check(
+        "concurrency = 1\nconcurrency = 2\n",
+        &expect![[r#"
+        m.toml:2:1: syntax: duplicate key
+    "#]],
+    );
+}
+
+#[test]
+fn no_more_problems_are_shown_than_a_screen_takes() {
+    let text = "[[task]]\n".repeat(80);
+    let Refused(lines) = parsed(&text, &Flags::default()).unwrap_err();
+    assert_eq!((lines.len(), lines.last().unwrap().as_str()), (51, "m.toml: and 30 problems more"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_the_reader_fail(text in "[\\[\\]a-z_=\"'{}0-9\n .,é]{0,200}") {
+        let _ = parsed(&text, &Flags::default());
+    }
+}
+
+#[test]
+fn the_examples_of_this_repository_are_sound() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut count = 0;
+    for file in examples.read_dir().unwrap() {
+        let file = file.unwrap().path();
+        if file.extension().is_some_and(|extension| extension == "toml") {
+            let plan = read(&file, &Flags::default()).unwrap();
+            assert!(plan.tasks.len() > 1 && plan.description.is_some(), "{}", file.display());
+            count += 1;
+        }
+    }
+    assert!(count >= 2);
+}
+
+#[test]
+fn the_page_of_the_manifest_has_a_row_for_each_key_and_no_other() {
+    let page = include_str!("../../../../docs/manifest.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let keys: Vec<&str> = rows.map(|(key, _)| key.trim_matches(['[', ']'])).collect();
+    assert_eq!(keys, [&TOP_KEYS[..], &TASK_KEYS].concat());
+}

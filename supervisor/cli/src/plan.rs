@@ -1,0 +1,333 @@
+//! What shall be run, put together from the command line and a manifest. It checks all that can be checked without
+//! starting anything, and starts nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fanin_protocol::limits::{GROUP_MEMBERS_MAX, LABEL_BYTES_MAX, RUN_SLOTS};
+use fanin_protocol::spec::{SpecError, millis};
+use fanin_protocol::{CommandLine, CommandSpec, JobId, JobLimits, Policy, Spec, text};
+
+use crate::args::{Flags, Inline, RunArgs};
+use crate::each;
+use crate::manifest;
+
+/// What counts as failure of the whole run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailOn {
+    /// Any task that did not complete.
+    Partial,
+    /// Only that no task completed.
+    NoneOk,
+}
+
+/// One task, ready to be launched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Task {
+    /// Its name for people.
+    pub(crate) label: String,
+    /// What is run.
+    pub(crate) spec: Spec,
+    /// Its own limits of time.
+    pub(crate) limits: JobLimits,
+}
+
+/// All that shall be run, in launch order. There is at least one task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// What it is about, in the words of a manifest.
+    pub(crate) description: Option<String>,
+    /// The tasks.
+    pub(crate) tasks: Vec<Task>,
+    /// How many run at the same time.
+    pub(crate) concurrency: usize,
+    /// When the rest is stopped.
+    pub(crate) policy: Policy,
+    /// What counts as failure, where somebody said so.
+    pub(crate) fail_on: Option<FailOn>,
+}
+
+/// Why nothing can be run: one line for each problem found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refused(pub(crate) Vec<String>);
+
+impl Refused {
+    fn one(problem: impl Into<String>) -> Self {
+        Self(vec![problem.into()])
+    }
+}
+
+/// One task as somebody wrote it, before what holds for all tasks is added.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) label: String,
+    pub(crate) line: CommandLine,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) queue_timeout: Option<Duration>,
+    pub(crate) output_bytes_max: Option<u64>,
+}
+
+impl Draft {
+    fn shell(label: &str, line: &str) -> Self {
+        Self {
+            label: label.to_owned(),
+            line: CommandLine::Shell(line.to_owned()),
+            cwd: None,
+            env: BTreeMap::new(),
+            timeout: None,
+            queue_timeout: None,
+            output_bytes_max: None,
+        }
+    }
+}
+
+/// What a manifest says for all its tasks.
+#[derive(Debug, Default)]
+pub(crate) struct Common {
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) env: BTreeMap<String, String>,
+}
+
+impl Common {
+    /// The task of a draft. A flag wins over the task, the task over the manifest; only `--cwd` gives way to a
+    /// task's own folder, which is part of what the task is.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] where the task as a whole cannot be launched.
+    pub(crate) fn task(&self, draft: Draft, flags: &Flags) -> Result<Task, SpecError> {
+        let mut env = self.env.clone();
+        env.extend(draft.env);
+        env.extend(flags.variables());
+        let spec = Spec::Command(CommandSpec {
+            line: draft.line,
+            cwd: draft.cwd.or_else(|| flags.cwd.clone()).or_else(|| self.cwd.clone()),
+            env,
+            output_bytes_max: draft.output_bytes_max,
+        });
+        let limits = JobLimits {
+            queue_ms: draft.queue_timeout.map(millis),
+            run_ms: flags.timeout.or(draft.timeout).map(millis),
+            grace_ms: None,
+        };
+        spec.check()?;
+        limits.check()?;
+        Ok(Task { label: draft.label, spec, limits })
+    }
+}
+
+/// Puts the plan together. `stdin` is read only for `--each`.
+///
+/// # Errors
+///
+/// [`Refused`] with all problems that were found.
+pub(crate) fn plan(args: &RunArgs, inline: &[Inline], stdin: impl Read) -> Result<Plan, Refused> {
+    let flags = &args.flags;
+    if let Some(cwd) = flags.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+        return Err(Refused::one(format!("--cwd: {} is no folder", cwd.display())));
+    }
+    let mut plan = match (&args.file, &args.each, inline) {
+        (Some(file), _, _) => manifest::read(file, flags)?,
+        (None, Some(template), _) => of_tasks(each_line(template, flags, stdin)?),
+        (None, None, [Inline::Line(file)]) if file.ends_with(".toml") => {
+            manifest::read(file.as_ref(), flags)?
+        }
+        (None, None, []) => {
+            return Err(Refused::one(
+                "nothing to run: give shell lines, --task, --each or a manifest; `fanin run --help` has examples",
+            ));
+        }
+        (None, None, inline) => of_tasks(inline_tasks(inline, flags)?),
+    };
+    if let Some(concurrency) = flags.concurrency {
+        plan.concurrency = concurrency;
+    }
+    if let Some(fail_on) = flags.fail_on {
+        plan.fail_on = Some(fail_on);
+    }
+    if flags.fail_fast {
+        plan.policy = Policy { at_ms: plan.policy.at_ms, ..Policy::FAIL_FAST };
+    }
+    match (plan.policy.at_ms, flags.timeout.map(millis)) {
+        (Some(deadline), Some(timeout)) if timeout > deadline => Err(Refused::one(format!(
+            "--timeout: {timeout} ms can never pass, since the manifest's `deadline` of {deadline} ms comes first"
+        ))),
+        _ => Ok(plan),
+    }
+}
+
+fn of_tasks(tasks: Vec<Task>) -> Plan {
+    Plan { description: None, tasks, concurrency: RUN_SLOTS, policy: Policy::ALL, fail_on: None }
+}
+
+fn each_line(template: &str, flags: &Flags, stdin: impl Read) -> Result<Vec<Task>, Refused> {
+    let refused = |error: each::EachError| Refused::one(error.to_string());
+    let shell = each::shell_line(template).map_err(refused)?;
+    let lines = each::lines(stdin).map_err(refused)?;
+    let common = Common { cwd: None, env: BTreeMap::new() };
+    let tasks = lines.into_iter().enumerate().map(|(n, line)| {
+        let draft = Draft::shell(&label(&line, n), &shell);
+        let mut task = common.task(draft, flags)?;
+        if let Spec::Command(command) = &mut task.spec {
+            command.env.insert(each::LINE_VARIABLE.to_owned(), line);
+        }
+        task.spec.check()?;
+        Ok(task)
+    });
+    tasks.collect::<Result<_, SpecError>>().map_err(|error| Refused::one(format!("--each: {error}")))
+}
+
+fn inline_tasks(inline: &[Inline], flags: &Flags) -> Result<Vec<Task>, Refused> {
+    let mut problems = Vec::new();
+    let mut names = Vec::new();
+    let mut tasks = Vec::new();
+    if inline.len() > GROUP_MEMBERS_MAX {
+        return Err(Refused::one(format!("{} tasks; at most {GROUP_MEMBERS_MAX} are allowed", inline.len())));
+    }
+    for (n, task) in inline.iter().enumerate() {
+        let (name, line) = match task {
+            Inline::Line(line) => (None, line.as_str()),
+            Inline::Task(task) => match task.split_once('=') {
+                Some((name, line)) => (Some(name), line),
+                None => {
+                    problems.push(format!("--task: `{task}` has no name; write --task NAME='COMMAND'"));
+                    (None, task.as_str())
+                }
+            },
+        };
+        names.push(name);
+        let label = name.map_or_else(|| label(line, n), ToOwned::to_owned);
+        match Common::default().task(Draft::shell(&label, line), flags) {
+            Ok(task) => tasks.push(task),
+            Err(SpecError { problem, .. }) => problems.push(format!("task {}: {problem}", n + 1)),
+        }
+    }
+    problems.extend(id_problems(&names).into_iter().map(|(_, problem)| format!("--task: {problem}")));
+    if problems.is_empty() { Ok(tasks) } else { Err(Refused(problems)) }
+}
+
+/// A label for a task that nobody named: its text on one line.
+fn label(text: &str, n: usize) -> String {
+    match text::cut(&text::one_line(text), LABEL_BYTES_MAX) {
+        "" => generated_id(n),
+        label => label.to_owned(),
+    }
+}
+
+/// The id of the task at place `n` (from 0) that has none of its own.
+pub(crate) fn generated_id(n: usize) -> String {
+    format!("task_{}", n + 1)
+}
+
+/// What is wrong with the ids of a group's tasks, by the place of the task (from 0): a bad one, one that is there
+/// twice, and one that clashes with a generated one.
+pub(crate) fn id_problems(given: &[Option<&str>]) -> Vec<(usize, String)> {
+    let generated = given.iter().enumerate().filter(|(_, id)| id.is_none());
+    let mut taken: HashMap<String, usize> = generated.map(|(n, _)| (generated_id(n), n)).collect();
+    let mut problems = Vec::new();
+    for (n, id) in given.iter().enumerate().filter_map(|(n, id)| Some((n, (*id)?))) {
+        if let Err(error) = JobId::parse(id) {
+            problems.push((n, error.to_string()));
+        } else if let Some(other) = taken.get(id) {
+            let who = match given.get(*other) {
+                Some(Some(_)) => format!("task {} has the id `{id}` already", other + 1),
+                Some(None) | None => format!("`{id}` is what task {} is called, which has no id", other + 1),
+            };
+            problems.push((n, format!("{who}; choose another")));
+        } else {
+            taken.insert(id.to_owned(), n);
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::parse;
+    use std::ffi::OsString;
+
+    fn planned(words: &[&str], stdin: &str) -> Result<Plan, Refused> {
+        let (args, inline) = parse(["fanin", "run"].iter().chain(words).map(OsString::from)).unwrap();
+        plan(&args, &inline, stdin.as_bytes())
+    }
+
+    fn labels(plan: &Plan) -> Vec<&str> {
+        plan.tasks.iter().map(|task| task.label.as_str()).collect()
+    }
+
+    fn command(task: &Task) -> &CommandSpec {
+        let Spec::Command(command) = &task.spec else { panic!("{task:?}") };
+        command
+    }
+
+    #[test]
+    fn lines_are_called_by_their_text_and_tasks_by_their_name() {
+        let plan = planned(&["cargo  check\n--all", "--task", "x=a=b"], "").unwrap();
+        assert_eq!(labels(&plan), ["cargo check --all", "x"]);
+        assert_eq!(command(&plan.tasks[1]).line, CommandLine::Shell("a=b".into()));
+        assert_eq!((plan.concurrency, plan.policy, plan.fail_on), (RUN_SLOTS, Policy::ALL, None));
+    }
+
+    #[test]
+    fn a_long_line_gives_a_label_of_whole_characters() {
+        let plan = planned(&[&"é".repeat(300)], "").unwrap();
+        assert_eq!(plan.tasks[0].label, "é".repeat(100));
+    }
+
+    #[test]
+    fn each_line_is_a_task_with_the_line_in_its_environment() {
+        let plan = planned(&["--each", "wc -l {}", "--env", "A=1"], "a b\n\n$(x)\n").unwrap();
+        assert_eq!(labels(&plan), ["a b", "$(x)"]);
+        let second = command(&plan.tasks[1]);
+        assert_eq!(second.line, CommandLine::Shell("wc -l \"${FANIN_LINE}\"".into()));
+        assert_eq!(
+            second.env,
+            [("A", "1"), ("FANIN_LINE", "$(x)")].map(|(k, v)| (k.into(), v.into())).into()
+        );
+    }
+
+    #[test]
+    fn all_problems_of_the_command_line_are_told_together() {
+        let refused =
+            planned(&["", "--task", "nameless", "--task", "a b=x", "--task", "c=x", "--task", "c="], "");
+        expect_test::expect![[r#"
+            task 1: the command line is empty
+            --task: `nameless` has no name; write --task NAME='COMMAND'
+            task 5: the command line is empty
+            --task: id `a b` holds ' '; use only A-Z a-z 0-9 _ -
+            --task: task 4 has the id `c` already; choose another"#]]
+        .assert_eq(&refused.unwrap_err().0.join("\n"));
+    }
+
+    #[test]
+    fn a_name_must_not_be_that_of_a_task_without_one() {
+        let refused = planned(&["true", "--task", "task_1=true", "--task", "task_3=true"], "").unwrap_err();
+        assert_eq!(refused.0, ["--task: `task_1` is what task 1 is called, which has no id; choose another"]);
+    }
+
+    #[test]
+    fn nothing_to_run_is_a_problem() {
+        assert!(planned(&[], "").unwrap_err().0[0].starts_with("nothing to run"));
+        assert!(planned(&["--each", "x"], "\n").unwrap_err().0[0].contains("no line"));
+    }
+
+    #[test]
+    fn a_folder_that_is_none_is_refused() {
+        assert_eq!(
+            planned(&["true", "--cwd", "no/such"], "").unwrap_err().0,
+            ["--cwd: no/such is no folder"]
+        );
+    }
+
+    #[test]
+    fn a_single_word_that_ends_in_toml_is_never_run() {
+        assert!(planned(&["no/such.toml"], "").unwrap_err().0[0].starts_with("no/such.toml: "));
+        assert!(planned(&["cat x.toml", "cat y.toml"], "").is_ok());
+        assert!(planned(&["--task", "show=cat x.toml"], "").is_ok());
+    }
+}

@@ -1,0 +1,94 @@
+//! What happens in a group, from the bus to the display. Being late loses nothing: what events it missed it finds by
+//! looking at the jobs themselves.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fanin_protocol::{GroupId, JobInfo};
+use fanin_supervisor::{Delivery, Filter, JobFilter, Since, SubscribeError, Subscription, Supervisor};
+
+use crate::progress::Progress;
+use crate::view::View;
+
+/// The events of a group, and the view they make.
+pub(crate) struct Watch<'s> {
+    supervisor: &'s Supervisor,
+    group: GroupId,
+    view: View,
+    events: Subscription,
+}
+
+impl<'s> Watch<'s> {
+    /// Begins to watch, and shows what has happened so far.
+    ///
+    /// # Errors
+    ///
+    /// [`SubscribeError`], where the group's id is no filter.
+    pub(crate) async fn begin(
+        supervisor: &'s Supervisor,
+        group: &GroupId,
+        progress: &Progress,
+    ) -> Result<Self, SubscribeError> {
+        // Before the first look at the jobs: an event may then tell what is known, and none is missed.
+        let events = supervisor.subscribe(Filter::group(group), Since::Now).await?;
+        let mut watch = Self { supervisor, group: group.clone(), view: View::default(), events };
+        watch.catch_up(progress);
+        Ok(watch)
+    }
+
+    /// What comes next.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: what a dropped future did not return comes with the next call.
+    pub(crate) async fn next(&mut self) -> Delivery {
+        match self.events.next().await {
+            Some(delivery) => delivery,
+            // The supervisor has ended; its last word is the group's result, or the error of waiting for it.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes in what came and shows it.
+    pub(crate) fn take(&mut self, came: &Delivery, progress: &Progress) {
+        match came {
+            Delivery::Event(event) => {
+                if let Some(change) = self.view.apply(event.record(), event.ts_ms()) {
+                    progress.changed(&self.view, change);
+                }
+            }
+            Delivery::Lagged { .. } => self.catch_up(progress),
+        }
+    }
+
+    /// Shows all that has happened, whether its events have come or not.
+    pub(crate) fn catch_up(&mut self, progress: &Progress) {
+        let now = View::new(self.jobs());
+        let older = std::mem::replace(&mut self.view, now);
+        for change in self.view.since(&older) {
+            progress.changed(&self.view, change);
+        }
+    }
+
+    fn jobs(&self) -> Vec<JobInfo> {
+        let mut filter = JobFilter { group: Some(self.group.clone()), ..JobFilter::default() };
+        let mut jobs = Vec::new();
+        loop {
+            let page = self.supervisor.list(&filter);
+            jobs.extend(page.jobs);
+            filter.from = page.next;
+            if filter.from.is_none() {
+                return jobs;
+            }
+        }
+    }
+
+    /// Draws how things stand.
+    pub(crate) fn draw(&self, progress: &mut Progress) {
+        // A clock before 1970 shows wrong times and does no other harm.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        progress.draw(&self.view, now_ms, |line| {
+            self.supervisor.progress(&line.job).map(|said| said.to_string())
+        });
+    }
+}

@@ -1,0 +1,137 @@
+//! The built program, in a folder of its own, with a bound on every wait.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+/// What nothing in these tests may exceed; a hang fails instead of blocking.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `fanin` with these words, to be run in `folder`.
+pub(crate) fn fanin(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fanin"));
+    command.args(words).current_dir(folder).env_remove("NO_COLOR").stdin(Stdio::null());
+    command
+}
+
+/// What came of a program that ended.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// The last line on standard error.
+    pub(crate) fn last_word(&self) -> &str {
+        self.stderr.lines().last().unwrap_or_default()
+    }
+}
+
+/// Runs `fanin run` with these words to its end.
+pub(crate) fn run(folder: &Path, words: &[&str]) -> Ended {
+    let mut all = vec!["run"];
+    all.extend(words);
+    Running::start(fanin(folder, &all)).end()
+}
+
+/// Runs `fanin run` with these words and this standard input.
+pub(crate) fn run_with_input(folder: &Path, words: &[&str], input: &str) -> Ended {
+    let mut all = vec!["run"];
+    all.extend(words);
+    let file = folder.join("input");
+    std::fs::write(&file, input).unwrap();
+    let mut command = fanin(folder, &all);
+    command.stdin(std::fs::File::open(&file).unwrap());
+    Running::start(command).end()
+}
+
+/// A program that may still be at work. It is killed when this is dropped.
+pub(crate) struct Running {
+    child: Child,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
+    seen: String,
+}
+
+impl Running {
+    /// Starts it, with both of its outputs read.
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = lines(child.stdout.take().unwrap());
+        let stderr = lines(child.stderr.take().unwrap());
+        Self { child, stdout, stderr, seen: String::new() }
+    }
+
+    /// Waits for a line on standard error that contains `words`.
+    pub(crate) fn wait_for(&mut self, words: &str) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let line = self.stderr.recv_timeout(left);
+            let line = line.unwrap_or_else(|_| panic!("no line with {words:?} in: {}", self.seen));
+            self.seen.push_str(&line);
+            if line.contains(words) {
+                return;
+            }
+        }
+    }
+
+    /// Sends it a signal by name.
+    pub(crate) fn signal(&self, name: &str) {
+        send(self.child.id(), name);
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Ended {
+        let status = wait(&mut self.child);
+        let stdout = self.stdout.iter().collect();
+        self.seen.extend(self.stderr.iter());
+        Ended { code: status.code(), stdout, stderr: std::mem::take(&mut self.seen) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for a child, at most as long as patience lasts.
+pub(crate) fn wait(child: &mut Child) -> ExitStatus {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if Instant::now() > end {
+            child.kill().unwrap();
+            panic!("it did not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut bytes = Vec::new();
+        while from.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
+            if send.send(String::from_utf8_lossy(&bytes).into_owned()).is_err() {
+                return;
+            }
+            bytes.clear();
+        }
+    });
+    receive
+}
+
+/// Sends a signal by name.
+pub(crate) fn send(pid: u32, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap();
+    assert!(sent.success(), "kill -s {name} {pid}");
+}

@@ -1,0 +1,14 @@
+//! The built program `fanin`, from its command line to its exit code. Nothing here looks inside.
+
+#[cfg(test)]
+mod common;
+#[cfg(test)]
+mod each;
+#[cfg(test)]
+mod json;
+#[cfg(test)]
+mod manifests;
+#[cfg(test)]
+mod run;
+#[cfg(test)]
+mod signals;

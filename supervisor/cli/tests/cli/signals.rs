@@ -1,0 +1,162 @@
+//! Signals: once drains, twice stops, a third time kills; each says so, and the exit code tells.
+
+use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::common::{Running, fanin, send, wait};
+use tempfile::tempdir;
+
+/// Says that it started, then waits for a file.
+const UNTIL_GO: &str = "until [ -e go ]; do sleep 0.01; done; echo finished";
+/// Ignores a polite stop. Its child does as well.
+const DEAF: &str = "trap '' TERM; touch deaf; while :; do sleep 0.05; done";
+
+fn start(folder: &tempfile::TempDir, words: &[&str]) -> Running {
+    Running::start(fanin(folder.path(), &[&["run"], words].concat()))
+}
+
+/// Waits until a task has made this file.
+fn made(folder: &tempfile::TempDir, name: &str) {
+    let end = Instant::now() + crate::common::PATIENCE;
+    while !folder.path().join(name).exists() {
+        assert!(Instant::now() < end, "{name} was never made");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn once_lets_running_tasks_finish_and_starts_nothing_more() {
+    let folder = tempdir().unwrap();
+    let mut running = start(&folder, &["-c", "1", UNTIL_GO, "touch never"]);
+    running.wait_for("start  ");
+    running.signal("INT");
+    running.wait_for("draining: running tasks may finish (30s), nothing new starts");
+    fs::write(folder.path().join("go"), "").unwrap();
+    let ended = running.end();
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+    assert_eq!(ended.last_word(), "fanin: exit 130 (signal_int)");
+    assert!(ended.stdout.contains("1 completed, 1 cancelled"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("finished") && ended.stdout.contains("cancelled{shutdown}"),
+        "{}",
+        ended.stdout
+    );
+    assert!(!folder.path().join("never").exists());
+}
+
+#[test]
+fn a_drain_in_which_all_work_completes_is_no_failure() {
+    let folder = tempdir().unwrap();
+    let mut running = start(&folder, &[UNTIL_GO]);
+    running.wait_for("start  ");
+    running.signal("TERM");
+    running.wait_for("draining");
+    fs::write(folder.path().join("go"), "").unwrap();
+    let ended = running.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+#[test]
+fn at_the_end_of_the_drain_what_still_runs_is_stopped() {
+    let folder = tempdir().unwrap();
+    let mut running = start(&folder, &["--drain", "100ms", "sleep 600"]);
+    running.wait_for("start  ");
+    running.signal("TERM");
+    running.wait_for("draining: running tasks may finish (100ms)");
+    running.wait_for("stopping what still runs");
+    let ended = running.end();
+    assert_eq!(ended.code, Some(143), "{}", ended.stderr);
+    assert_eq!(ended.last_word(), "fanin: exit 143 (signal_term)");
+    assert!(ended.stdout.contains("cancelled{shutdown}"), "{}", ended.stdout);
+}
+
+#[test]
+fn twice_stops_with_a_short_grace() {
+    let folder = tempdir().unwrap();
+    let mut running =
+        start(&folder, &["trap 'echo cleaned up; exit' TERM; touch up; while :; do sleep 0.01; done"]);
+    made(&folder, "up");
+    running.signal("INT");
+    running.wait_for("draining");
+    running.signal("INT");
+    running.wait_for("stopping all tasks (2s), then they are killed");
+    let ended = running.end();
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+    assert!(ended.stdout.contains("    cleaned up\n"), "{}", ended.stdout);
+}
+
+#[test]
+fn thrice_kills_what_does_not_listen() {
+    let folder = tempdir().unwrap();
+    let mut running = start(&folder, &[DEAF]);
+    made(&folder, "deaf");
+    running.signal("INT");
+    running.wait_for("draining");
+    running.signal("INT");
+    running.wait_for("stopping all tasks");
+    let killed = Instant::now();
+    running.signal("INT");
+    running.wait_for("killing all tasks");
+    let ended = running.end();
+    assert!(killed.elapsed() < Duration::from_secs(2), "the grace of the second signal was waited for");
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+    assert!(ended.stdout.contains("cancelled{shutdown}"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_hang_up_stops_at_once() {
+    let folder = tempdir().unwrap();
+    let mut running = start(&folder, &["sleep 600"]);
+    running.wait_for("start  ");
+    running.signal("HUP");
+    running.wait_for("stopping all tasks");
+    let ended = running.end();
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+    assert_eq!(ended.last_word(), "fanin: exit 130 (signal_hup)");
+}
+
+#[test]
+fn a_stuck_display_does_not_hold_a_signal_up() {
+    let folder = tempdir().unwrap();
+    // Nobody reads standard error, and its pipe takes less than half of what these tasks make fanin say.
+    let names: Vec<_> = (0..400).map(|n| format!("{n:0>150}")).collect();
+    fs::write(folder.path().join("input"), names.join("\n") + "\nlast").unwrap();
+    let last = "trap 'touch stopped; exit' TERM; touch started; while :; do sleep 0.01; done";
+    let template = format!("[ {{}} != last ] || {{ {last}; }}");
+    let mut command = fanin(folder.path(), &["run", "--each", &template]);
+    command.stdin(fs::File::open(folder.path().join("input")).unwrap());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    made(&folder, "started");
+    // Two of one kind could become one on their way.
+    for name in ["INT", "TERM"] {
+        send(child.id(), name);
+    }
+    made(&folder, "stopped");
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.len() > 2 * 65_536, "the pipe was never full");
+    assert!(said.contains("draining") && said.contains("stopping all tasks"), "{said}");
+    assert!(matches!(wait(&mut child).code(), Some(130 | 143)));
+}
+
+#[test]
+fn no_process_of_a_task_is_left_behind() {
+    let folder = tempdir().unwrap();
+    let mut running = start(&folder, &["echo $$ > pid.part; mv pid.part pid; sleep 600 & wait"]);
+    made(&folder, "pid");
+    running.signal("HUP");
+    running.wait_for("stopping all tasks");
+    running.end();
+    let pid = fs::read_to_string(folder.path().join("pid")).unwrap();
+    // What is dead and waits to be reaped by somebody else is not alive.
+    let list = std::process::Command::new("ps").args(["-A", "-o", "pgid=,stat=,args="]).output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    let alive = list.lines().find(|line| {
+        let mut words = line.split_whitespace();
+        words.next() == Some(pid.trim()) && words.next().is_some_and(|stat| !stat.starts_with('Z'))
+    });
+    assert_eq!(alive, None);
+    assert!(list.lines().count() > 1, "ps shows no process at all");
+}

@@ -1,0 +1,188 @@
+//! Handles of what was launched. They wait and cancel; dropping one stops nothing.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fanin_machine::{Answer, Command, Launched, Stop, StopTarget, Wanted};
+use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, Lifetime, ResultEntry};
+
+use crate::core::CallError;
+use crate::session::Session;
+use crate::supervisor::Cancelled;
+use crate::wait::{WaitError, Waiter};
+
+/// A launched group. Dropping it stops nothing.
+#[derive(Debug, Clone)]
+pub struct Group {
+    session: Session,
+    id: GroupId,
+    jobs: Vec<JobId>,
+    created: bool,
+    spec_differs: bool,
+}
+
+impl Group {
+    pub(crate) fn new(session: &Session, launched: Launched) -> Self {
+        Self {
+            session: session.clone(),
+            id: launched.group,
+            jobs: launched.jobs.into_iter().map(|(id, _)| id).collect(),
+            created: launched.created,
+            spec_differs: launched.spec_differs,
+        }
+    }
+
+    /// The group's id; also the key of its wake.
+    pub const fn id(&self) -> &GroupId {
+        &self.id
+    }
+
+    /// Its jobs in launch order.
+    pub fn jobs(&self) -> &[JobId] {
+        &self.jobs
+    }
+
+    /// False where the group was known already and this launch created nothing (J-21).
+    pub const fn is_created(&self) -> bool {
+        self.created
+    }
+
+    /// True where the known group is not what this launch asked for.
+    pub const fn is_different(&self) -> bool {
+        self.spec_differs
+    }
+
+    /// Waits for the combined result and takes it: no wake follows. Without a limit it waits for as long as the
+    /// jobs run.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::TimedOut`] once `limit` has passed; the jobs go on. [`WaitError::Voided`] where the session was
+    /// closed first.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropping the future stops no job; the result then comes as a wake.
+    pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<GroupResult, WaitError> {
+        let mut waiter = Waiter::begin(self.session.owner(), Wanted::Group(self.id.clone()))?;
+        match waiter.answer_within(limit.into()).await? {
+            Answer::Group { result, already_delivered } => {
+                waiter.take()?;
+                Ok(GroupResult { result, already_delivered })
+            }
+            Answer::Voided => Err(WaitError::Voided),
+            Answer::Jobs { .. } | Answer::Wake(_) | Answer::Idle | Answer::Closed => Err(WaitError::Closed),
+        }
+    }
+
+    /// Stops the jobs that are not over. The group fires once all are.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Closed`] where the supervisor is shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it does not wait for the jobs.
+    pub async fn cancel(&self) -> Result<(), CallError> {
+        let target = StopTarget::Group(self.id.clone());
+        let stop = Stop { target, cause: Cause::User, grace_ms: None };
+        self.session.owner().core().submit(Command::Stop(stop)).map(drop)
+    }
+}
+
+/// What a wait for a group returns. It reads as the combined result itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupResult {
+    /// The combined result, as it was fixed when the group fired.
+    pub result: Arc<CombinedResult>,
+    /// The parent had it before, from another wait or a wake.
+    pub already_delivered: bool,
+}
+
+impl Deref for GroupResult {
+    type Target = CombinedResult;
+
+    fn deref(&self) -> &CombinedResult {
+        &self.result
+    }
+}
+
+/// A launched job in this lifetime. Dropping it stops nothing.
+#[derive(Debug, Clone)]
+pub struct Job {
+    session: Session,
+    id: JobId,
+    lifetime: Lifetime,
+    group: GroupId,
+    created: bool,
+    spec_differs: bool,
+}
+
+impl Job {
+    /// The first job of a launch.
+    pub(crate) fn new(session: &Session, launched: Launched) -> Option<Self> {
+        let (id, lifetime) = launched.jobs.into_iter().next()?;
+        Some(Self {
+            session: session.clone(),
+            id,
+            lifetime,
+            group: launched.group,
+            created: launched.created,
+            spec_differs: launched.spec_differs,
+        })
+    }
+
+    /// The job's id.
+    pub const fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    /// Which life of that id.
+    pub const fn lifetime(&self) -> Lifetime {
+        self.lifetime
+    }
+
+    /// Its group.
+    pub const fn group(&self) -> &GroupId {
+        &self.group
+    }
+
+    /// False where the job was known already and this launch created nothing (J-21).
+    pub const fn is_created(&self) -> bool {
+        self.created
+    }
+
+    /// True where the known job is not what this launch asked for.
+    pub const fn is_different(&self) -> bool {
+        self.spec_differs
+    }
+
+    /// Waits until the job is over and takes its result.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::wait_all`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Session::wait_all`].
+    pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<ResultEntry, WaitError> {
+        let waited = self.session.wait_all(std::slice::from_ref(&self.id), limit).await?;
+        waited.entries.into_iter().next().ok_or(WaitError::Closed)
+    }
+
+    /// Stops this lifetime of the job and no other.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotCurrent`] where the id has another lifetime now; [`CallError::Closed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it does not wait for the job.
+    pub async fn cancel(&self) -> Result<Cancelled, CallError> {
+        self.session.owner().cancel(StopTarget::Exact(self.id.clone(), self.lifetime))
+    }
+}
