@@ -28,10 +28,14 @@ const RULES: &str = "\
 A single argument that ends in .toml is a manifest, and so is the value of --file; any other argument is a shell line.
 To run a command that ends in .toml alone, name it: --task show='cat Cargo.toml'.
 
-With --each, {} is the line as one argument, whatever it holds; without {} it is the last argument. The line is never
-read as a program. It is in $FANIN_LINE, too. Empty lines are skipped. \\{} stays {}.
+With --each, {} is the line as one argument, whatever it holds; without {} it is the last argument. The shell that
+fanin starts never reads the line as code; a command that starts a shell of its own may (sh -c \"... {}\", ssh, eval).
+Write -- before {} where a line may begin with a dash: --each 'wc -l -- {}'. The line is in $FANIN_LINE, too. Empty
+lines are skipped. \\{} stays {}.
 
-Progress goes to standard error, the result to standard output. Tasks have no standard input.
+Progress goes to standard error, the result to standard output. Tasks have no standard input. People see every task.
+The document of --json is bounded: at most 32 KiB of output of a task and 256 KiB of all; above 1,000 tasks it lists
+only tasks that did not complete, at most 1,000, and `entries_omitted` counts the others (docs/result.md).
 
 Ctrl-C (or TERM) once: nothing new starts, running tasks may finish. Twice: they are stopped. A third time: killed.
 
@@ -41,7 +45,7 @@ signal (INT or TERM) ended tasks.";
 
 /// The program's words.
 #[derive(Debug, clap::Parser)]
-#[command(name = "fanin", version, disable_help_subcommand = true, after_help = EXAMPLES)]
+#[command(name = "fanin", version, after_help = EXAMPLES)]
 #[command(about = "Run many commands at once, get one result.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -167,7 +171,7 @@ fn concurrency(text: &str) -> Result<usize, String> {
 fn fail_on(text: &str) -> Result<FailOn, String> {
     match text {
         "partial" => Ok(FailOn::Partial),
-        "none-ok" => Ok(FailOn::NoneOk),
+        "none-ok" | "none_ok" => Ok(FailOn::NoneOk),
         _ => Err("write partial or none-ok".to_owned()),
     }
 }
@@ -219,6 +223,13 @@ mod tests {
             let error = words(&["true", bad[0], bad[1]]).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{bad:?}");
             assert!(error.to_string().contains(bad[0]), "{error}");
+        }
+    }
+
+    #[test]
+    fn both_spellings_of_none_ok_are_understood() {
+        for word in ["none-ok", "none_ok"] {
+            assert_eq!(words(&["true", "--fail-on", word]).unwrap().0.flags.fail_on, Some(FailOn::NoneOk));
         }
     }
 

@@ -78,8 +78,12 @@ impl Parent {
             let true_to_it = job.ended.as_ref().is_some_and(|end| {
                 (entry.status, entry.cause) == (end.status, end.cause) && entry.lifetime == job.lifetime
             });
-            ensure(true_to_it && !entry.reference, "BAR-10", || format!("{entry:?} of {job:?}"))?;
-            if !self.has(&entry.job) && !self.wake_is_out(&job.group) {
+            ensure(true_to_it, "BAR-10", || format!("{entry:?} of {job:?}"))?;
+            let known = self.has(&entry.job) || self.wake_is_out(&job.group);
+            ensure(entry.reference == known, "BAR-15", || {
+                format!("{} is marked as delivered: {}", entry.job, !known)
+            })?;
+            if !known {
                 if job.session == *session {
                     news.push(entry.job.clone());
                 } else {

@@ -45,9 +45,9 @@ fn a_refused_launch_creates_nothing() {
         expect![[r#"
             = refused: the list is empty; name at least one job
             = refused: job id `a` stands twice in one call
-            = refused: release: ok = 3 can never be met by 2 members
-            = refused: release: not_ok = 0 would stop all before they start; use 1 or more
-            = refused: job 0 (`a`): timeout: zero would end it before it began; leave it out for no limit
+            = refused: policy: ok = 3 can never be met by 2 members
+            = refused: policy: not_ok = 0 would stop all before they start; use 1 or more
+            = refused: job 0: timeout: zero would end it before it began; leave it out for no limit
             = refused: session `t` is not known; open it first
             job.queued a
             group.sealed [a]

@@ -345,7 +345,7 @@ fn a_wait_after_the_wake_went_out_is_told_so() {
             job.ended a completed
             group.fired all_ok [a completed]
             -> w1: wake [a completed]
-            -> w2: [a completed] (already delivered)
+            -> w2: [a completed (reference)] (already delivered)
             -> w3: group [a completed] (already delivered)
             message.taken [a] by inbox
         "#]],
@@ -365,9 +365,9 @@ fn a_wait_after_the_wake_was_taken_is_told_so() {
             group.fired all_ok [a completed]
             -> w1: wake [a completed]
             message.taken [a] by inbox
-            -> w2: [a completed] (already delivered)
+            -> w2: [a completed (reference)] (already delivered)
             -> w3: group [a completed] (already delivered)
-            -> w4: [a completed] (already delivered)
+            -> w4: [a completed (reference)] (already delivered)
         "#]],
     );
 }
@@ -647,9 +647,9 @@ fn a_wait_of_another_session_takes_nothing() {
             group.fired all_ok [a completed]
             -> w1: [a completed]
             -> w2: wake [a completed]
-            -> w3: [a completed] (already delivered)
+            -> w3: [a completed (reference)] (already delivered)
             message.taken [a] by inbox
-            -> w4: [a completed] (already delivered)
+            -> w4: [a completed (reference)] (already delivered)
         "#]],
     );
 }
