@@ -69,6 +69,13 @@ impl Gate {
         self.0.subscribe().wait_for(|open| *open).await.expect("the gate is still held here");
     }
 
+    /// Opens it at the latest when what is returned is dropped: a test that fails leaves no thread blocked.
+    #[must_use]
+    pub fn at_the_latest(&self) -> OnDrop<impl FnOnce() + use<>> {
+        let gate = self.clone();
+        OnDrop::new(move || gate.open())
+    }
+
     /// Blocks the thread until it is open.
     pub fn block(&self) {
         let mut passed = std::pin::pin!(self.passed());

@@ -437,6 +437,7 @@ fn a_body_that_blocks_its_thread_is_given_up_in_time() {
     watch_panics();
     let held = Gate::new();
     let runtime = two_workers();
+    let _goes_on = held.at_the_latest();
     runtime.block_on(async {
         let supervisor = Supervisor::builder().slots(1).start().await.unwrap();
         let session = supervisor.session("parent").await.unwrap();

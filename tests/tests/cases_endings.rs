@@ -56,6 +56,7 @@ async fn what_is_dead_at_birth_is_an_error_at_once() {
 #[derive(Debug, Clone, Default)]
 struct ThreeTellers {
     alive: Alive,
+    most: Arc<AtomicUsize>,
     ends: Arc<AtomicUsize>,
 }
 
@@ -72,6 +73,7 @@ impl Runner for ThreeTellers {
         let runner = self.clone();
         Box::pin(async move {
             let _one = runner.alive.one();
+            runner.most.fetch_max(runner.alive.count(), Ordering::SeqCst);
             let (tell, told) = oneshot::channel();
             let ends = Arc::clone(&runner.ends);
             let cell = GuardCell::new(move |ending: Option<Ending>| {
@@ -121,15 +123,7 @@ async fn three_reports_of_one_ending_are_one_ending() {
         }
     });
     for group in &groups {
-        let mut wait = Box::pin(group.wait(STUCK));
-        let result = loop {
-            tokio::select! {
-                result = wait.as_mut() => break result.unwrap(),
-                () = tokio::task::yield_now() => {
-                    assert!(runner.alive.count() <= CAP, "a slot was given twice");
-                }
-            }
-        };
+        let result = group.wait(STUCK).await.unwrap();
         assert_eq!((result.counts.launched, result.counts.ended(), result.counts.error), (1_000, 1_000, 0));
         for entry in &result.entries {
             assert_eq!(supervisor.get(&entry.job).unwrap().status, entry.status);
@@ -137,6 +131,7 @@ async fn three_reports_of_one_ending_are_one_ending() {
     }
     canceller.await.unwrap();
     assert_nothing_lives(&supervisor);
+    assert_eq!(runner.most.load(Ordering::SeqCst), CAP, "a slot was given twice, or is lost");
 
     // All slots are back: as many as the cap run at once, and no more.
     let gate = Gate::new();
@@ -185,6 +180,7 @@ fn a_result_after_the_job_was_given_up_changes_nothing() {
     watch_panics();
     let runtime = two_workers();
     let (held, ended) = (Gate::new(), Gate::new());
+    let _goes_on = held.at_the_latest();
     let (supervisor, session, job) = runtime.block_on(async {
         let (supervisor, session) = start_with_parent().await;
         let (hold, end) = (held.clone(), ended.clone());
@@ -416,6 +412,22 @@ async fn a_panic_while_a_job_is_stopped_is_no_error_of_it() {
     let user = "cancelled{user}";
     assert_eq!(ends, [user, user, user, "error{timeout run}"]);
     no_wake(&session).await;
+    soon(supervisor.shutdown()).await;
+    assert_no_panic_of_ours();
+}
+
+// B53, C-5: a runner that panics before it has a future, in it, or when it is done is an error of that job.
+#[tokio::test(start_paused = true)]
+async fn a_runner_that_panics_ends_its_job_and_no_other() {
+    watch_panics();
+    let agents = FakeAgent::new();
+    let supervisor = Supervisor::builder().slots(1).runner(agents.clone()).start().await.unwrap();
+    let session = supervisor.session("parent").await.unwrap();
+    for agent in ["panics_at_start", "panics", "panics_in_drop"] {
+        one_panics(&supervisor, &session, JobSpec::agent("2", agent, agent), &format!("planned: {agent}"))
+            .await;
+    }
+    assert_eq!((agents.started(), agents.alive.count()), (3, 0));
     soon(supervisor.shutdown()).await;
     assert_no_panic_of_ours();
 }

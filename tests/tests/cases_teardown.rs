@@ -352,10 +352,7 @@ fn the_last_record_is_seen_whoever_is_at_the_pump() {
     goes.open();
     at_pump.block();
     // However this test ends, that thread goes on.
-    let let_go = OnDrop::new({
-        let held = held.clone();
-        move || held.open()
-    });
+    let goes_on = held.at_the_latest();
     // The first one goes on meanwhile, to the end of the supervisor.
     let caller = supervisor.clone();
     not_stuck(move || {
@@ -363,7 +360,7 @@ fn the_last_record_is_seen_whoever_is_at_the_pump() {
             std::thread::yield_now();
         }
     });
-    drop(let_go);
+    drop(goes_on);
     not_stuck(move || ending.join().unwrap());
     let mut last = None;
     while let Some(delivery) = runtime.block_on(soon(events.next())) {
@@ -420,6 +417,7 @@ fn a_shutdown_is_bounded_by_a_body_that_blocks() {
     watch_panics();
     let held = Gate::new();
     let runtime = two_workers();
+    let _goes_on = held.at_the_latest();
     runtime.block_on(async {
         let supervisor = Supervisor::builder().grace(Duration::ZERO).start().await.unwrap();
         let session = supervisor.session("parent").await.unwrap();

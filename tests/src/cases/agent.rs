@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
 use fanin_supervisor::protocol::{Cause, Code, JobKind, Spec};
 use fanin_supervisor::{Bound, Ending, RunContext, RunFuture, Runner};
 
-use super::{Alive, Gate};
+use super::{Alive, Gate, OnDrop};
 
 /// A runner for agent jobs. Clones are the same runner.
 #[derive(Debug, Clone, Default)]
@@ -20,7 +21,8 @@ pub struct FakeAgent {
 }
 
 /// The agents there are.
-const NAMES: [&str; 8] = ["talks", "silent", "empty", "tool", "fails", "gated", "panics", "panics_at_start"];
+const NAMES: [&str; 9] =
+    ["talks", "silent", "empty", "tool", "fails", "gated", "panics", "panics_at_start", "panics_in_drop"];
 
 impl FakeAgent {
     /// A runner that has run nothing.
@@ -53,6 +55,14 @@ impl Runner for FakeAgent {
         let Spec::Agent(agent) = spec.as_ref() else { panic!("planned: not an agent") };
         assert!(agent.agent != "panics_at_start", "planned: {}", agent.prompt);
         let (runner, agent) = (self.clone(), agent.clone());
+        if agent.agent == "panics_in_drop" {
+            // Kept until the future is dropped, which is after it was ready.
+            let mut last = OnDrop::new(move || panic!("planned: {}", agent.prompt));
+            return Box::pin(std::future::poll_fn(move |_| {
+                let _last = &mut last;
+                Poll::Ready(Ending::completed("done".into()))
+            }));
+        }
         Box::pin(async move {
             let _one = runner.alive.one();
             context.bound(Bound { external_session: Some("s1".into()), ..Bound::default() });
