@@ -579,3 +579,24 @@ fn a_place_in_the_queue_counts_who_still_waits() {
         "#]],
     );
 }
+
+// J-16, P5: a fence is good at its own place only.
+#[test]
+fn a_fence_is_good_at_its_own_place_only() {
+    check(
+        "launch a b; end a; forged a b; end b",
+        expect![[r#"
+            job.queued a
+            job.queued b
+            group.sealed [a b]
+            run.started a
+            run.started b
+            run.ended a completed
+            job.ended a completed
+            note stale_report b
+            run.ended b completed
+            job.ended b completed
+            group.fired all_ok [a completed, b completed]
+        "#]],
+    );
+}
