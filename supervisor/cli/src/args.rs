@@ -17,7 +17,7 @@ Examples:
       three shell lines at once, one result
   fanin run --fail-fast --timeout 5m --task lint='npm run lint' --task test='npm test'
       named tasks; the first that fails stops the others; none runs longer than five minutes
-  git ls-files '*.sh' | fanin run --concurrency 4 --each 'shellcheck {}'
+  git ls-files '*.sh' | fanin run --concurrency 4 --each 'shellcheck -- {}'
       one task for each line of input, four at a time
   fanin run examples/survey.toml
       the tasks of a manifest
@@ -71,7 +71,7 @@ pub(crate) struct RunArgs {
     #[arg(long = "task", value_name = "NAME=COMMAND")]
     pub(crate) tasks: Vec<String>,
 
-    /// One task for each line of standard input; {} stands for the line, safely quoted
+    /// One task for each line of standard input; {} stands for the line as one argument
     #[arg(long, value_name = "COMMAND {}", conflicts_with_all = ["lines", "tasks", "file"])]
     pub(crate) each: Option<String>,
 

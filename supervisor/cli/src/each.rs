@@ -1,5 +1,5 @@
-//! One task for each line of input. A line is data: it is handed to the shell in a variable and never becomes part
-//! of the text that the shell reads as a program.
+//! One task for each line of input. A line is handed to the shell in a variable and never becomes part of the text that
+//! this shell reads as a program. What a command makes of its arguments is its own: `eval` and `ssh` read them again.
 
 use std::io::{self, Read};
 
@@ -59,7 +59,7 @@ enum Inside {
 /// line is the last argument.
 ///
 /// A text put in place of `{}` could break out of double quotes, backticks or a here-document however it is quoted;
-/// the value of a variable is never read as a program, wherever it stands. `\{}` stays as it is.
+/// this shell never reads the value of a variable as a program, wherever it stands. `\{}` stays as it is.
 ///
 /// # Errors
 ///

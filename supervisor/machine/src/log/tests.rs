@@ -140,6 +140,39 @@ fn one_append_wakes_each_sleeper_once_however_long_the_batch() {
     assert!(matches!(reader.poll_read(&cx, Seq(51), 9), Poll::Ready(Read::Closed)));
 }
 
+/// Reads on whenever it is woken, and lies down again.
+struct Eager(Mutex<(Reader, Seq)>);
+
+impl Wake for Eager {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.read_on();
+    }
+}
+
+impl Eager {
+    fn read_on(self: &std::sync::Arc<Self>) {
+        let waker = Waker::from(self.clone());
+        let (reader, after) = &mut *self.0.lock();
+        while let Poll::Ready(found) = reader.poll_read(&Context::from_waker(&waker), *after, 9) {
+            match found {
+                Read::Entries(entries) => after.0 += entries.len() as u64,
+                Read::Behind { oldest } => after.0 = oldest.0 - 1,
+                Read::UpToDate | Read::Closed => return,
+            }
+        }
+    }
+}
+
+#[test]
+fn who_lies_down_while_a_long_batch_is_appended_is_woken_at_its_end() {
+    let log = log(2);
+    let eager = std::sync::Arc::new(Eager(Mutex::new((Reader::new(log.clone()), Seq(0)))));
+    eager.read_on();
+    append(&log, 50);
+    assert_eq!(eager.0.lock().1, Seq(50), "asleep with records to read");
+    log.close();
+}
+
 #[test]
 fn only_the_last_waker_of_a_reader_is_kept() {
     let log = log(2);

@@ -122,6 +122,31 @@ fn a_reader_that_sleeps_while_the_tail_is_cut_is_told() {
     assert_eq!(read_while_appending(1), [0, 1, 2], "each number of missed records must have come up");
 }
 
+/// Nothing comes after the batch, so no later wake hides one that is lost: its parts are one record each.
+#[test]
+fn a_reader_that_lies_down_between_two_parts_of_a_batch_is_woken() {
+    loom::model(|| {
+        let log = log(1);
+        let reader = thread::spawn({
+            let log = log.clone();
+            move || {
+                let (bell, waker) = Bell::new();
+                let (mut reader, mut place) = (Reader::new(log), Place::default());
+                while place.after < Seq(2) {
+                    match reader.poll_read(&Context::from_waker(&waker), place.after, 9) {
+                        Poll::Pending => bell.0.wait(),
+                        Poll::Ready(found) => assert!(place.take(found)),
+                    }
+                }
+                place
+            }
+        });
+        append(&log, 1..=2);
+        let place = reader.join().unwrap();
+        assert_eq!(place.seen.len() as u64 + place.missed, 2);
+    });
+}
+
 #[test]
 fn a_reader_that_is_dropped_takes_its_waker_along_and_nobody_elses() {
     loom::model(|| {
