@@ -5,7 +5,7 @@
 
 mod rules;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fanin_protocol::record::{JobEnded, RunOutcome, StopTarget, TakenBy};
@@ -52,6 +52,10 @@ pub struct SessionSeen {
     pub turn: Option<Fence>,
     /// Turns so far.
     pub turns: u32,
+    /// Its jobs that have not started and are not over.
+    pub queued: u32,
+    /// Sessions that had a start while this one waits for its next.
+    pub passed_by: BTreeSet<SessionId>,
 }
 
 /// A job.

@@ -27,16 +27,17 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
     }
     while let Some(session) = state.memory.round.pop_front() {
         let Some(line) = state.memory.ready.get_mut(&session) else { continue };
-        let Some(key) = line.pop_front() else {
-            state.memory.ready.remove(&session);
-            continue;
+        // Those that ended in the queue cost their session no turn.
+        let is_queued = |key: &JobKey| {
+            state.facts.jobs.get(key.index()).is_some_and(|job| job.ended.is_none() && job.run.is_none())
         };
+        let key = std::iter::from_fn(|| line.pop_front()).find(is_queued);
         if line.is_empty() {
             state.memory.ready.remove(&session);
         } else {
             state.memory.round.push_back(session);
         }
-        if state.job(key).is_some_and(|job| job.ended.is_none() && job.run.is_none()) {
+        if let Some(key) = key {
             start(state, key, out);
             return true;
         }

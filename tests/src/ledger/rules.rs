@@ -57,6 +57,7 @@ impl Ledger {
         ensure(body.previous.map_or(0, |seq| seq.0) == self.epoch, "G2", || "another epoch before".into())?;
         self.epoch = self.head;
         self.open = true;
+        self.sessions.values_mut().for_each(|session| session.passed_by.clear());
         Ok(())
     }
 
@@ -83,7 +84,11 @@ impl Ledger {
         let NodeId::Session(session) = body.parent.clone() else {
             return Err(Broken { rule: "G2", what: "a job below a job".into() });
         };
-        self.open_session(&session)?;
+        let parent = self.open_session(&session)?;
+        if parent.queued == 0 {
+            parent.passed_by.clear();
+        }
+        parent.queued += 1;
         let group = self.groups.entry(body.group.clone()).or_insert_with(|| GroupSeen {
             session: session.clone(),
             members: Vec::new(),
@@ -149,7 +154,11 @@ impl Ledger {
         ensure(gives_cause, "G2", || format!("cause of {body:?}"))?;
         let never_ran = job.runs == 0;
         job.ended = Some(body.clone());
+        let session = job.session.clone();
         self.queued -= u32::from(never_ran);
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.queued -= u32::from(never_ran);
+        }
         Ok(())
     }
 
@@ -168,15 +177,34 @@ impl Ledger {
                 ensure(job.runs == 0 && job.stop.is_none(), "G7", || format!("a new run of {id}"))?;
                 job.run = Some(fence);
                 job.runs += 1;
-                let group = job.group.clone();
+                let (group, session, lifetime) = (job.group.clone(), job.session.clone(), job.lifetime);
                 self.running += 1;
                 self.queued -= 1;
+                self.in_turn(id, &session, lifetime)?;
                 let voided = self.groups.get(&group).is_some_and(|group| group.voided);
                 ensure(!voided, "BAR-9", || format!("{id} starts and its group is voided"))?;
             }
         }
         self.runs
             .insert(fence, RunSeen { node: body.node.clone(), bound: false, over: false, parts: Vec::new() });
+        Ok(())
+    }
+
+    /// SC-9: sessions in turn, and launch order inside one.
+    fn in_turn(&mut self, id: &JobId, session: &SessionId, lifetime: Lifetime) -> Kept {
+        let is_before = |job: &&JobSeen| job.session == *session && job.lifetime < lifetime;
+        let mut queued = self.jobs.values().filter(|job| job.status() == Status::Queued);
+        let passed = queued.find(is_before);
+        ensure(passed.is_none(), "SC-9", || format!("{id} starts before {passed:?}"))?;
+        for (other, seen) in &mut self.sessions {
+            if other == session {
+                seen.queued -= 1;
+                seen.passed_by.clear();
+            } else if seen.queued > 0 {
+                let is_first = seen.passed_by.insert(session.clone());
+                ensure(is_first, "SC-9", || format!("{id} starts while {other} waits for its turn again"))?;
+            }
+        }
         Ok(())
     }
 

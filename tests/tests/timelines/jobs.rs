@@ -600,3 +600,36 @@ fn a_fence_is_good_at_its_own_place_only() {
         "#]],
     );
 }
+
+// SC-9: a job that ended in the queue costs its session no turn.
+#[test]
+fn a_job_that_ended_in_the_queue_costs_no_turn() {
+    check(
+        "slots 1; session t; launch x1 x2 x3; launch in=t y1 y2; stop y1; end x1; end x2; end y2; end x3",
+        expect![[r#"
+            session.opened t
+            job.queued x1
+            job.queued x2
+            job.queued x3
+            group.sealed [x1 x2 x3]
+            run.started x1
+            job.queued y1
+            job.queued y2
+            group.sealed [y1 y2]
+            job.ended y1 cancelled/user
+            run.ended x1 completed
+            job.ended x1 completed
+            run.started x2
+            run.ended x2 completed
+            job.ended x2 completed
+            run.started y2
+            run.ended y2 completed
+            job.ended y2 completed
+            group.fired partial [y1 cancelled/user, y2 completed]
+            run.started x3
+            run.ended x3 completed
+            job.ended x3 completed
+            group.fired all_ok [x1 completed, x2 completed, x3 completed]
+        "#]],
+    );
+}
