@@ -19,6 +19,9 @@ use crate::state::{GroupKey, JobKey, SessionKey, State};
 #[derive(Debug, Clone)]
 pub(crate) struct Waiter {
     pub(crate) wants: Wants,
+    /// Of a wait for all: so many of its jobs, from the first on, are over. Each is asked once, so that a long list
+    /// whose jobs end one by one costs no more than its length.
+    pub(crate) over: usize,
     /// What it was given and has not acknowledged.
     pub(crate) offer: Option<Offer>,
 }
@@ -59,7 +62,7 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
         Wanted::Idle => Wants::Idle,
     };
     register(state, id, &wants);
-    state.memory.waiters.insert(id, Waiter { wants: wants.clone(), offer: None });
+    state.memory.waiters.insert(id, Waiter { wants: wants.clone(), over: 0, offer: None });
     match wants {
         Wants::Jobs { .. } => answer_jobs(state, id, out),
         Wants::Group(key) => group_over(state, key, out),
@@ -163,27 +166,31 @@ pub(crate) fn job_ended(state: &mut State, key: JobKey, out: &mut Out) {
 
 /// Answers a wait for jobs once its condition is true, and only once.
 fn answer_jobs(state: &mut State, id: WaiterId, out: &mut Out) {
-    let Some(waiter) = state.memory.waiters.get(&id) else { return };
+    let Some(waiter) = state.memory.waiters.get_mut(&id) else { return };
     let Wants::Jobs { session, jobs, any } = &waiter.wants else { return };
     if waiter.offer.is_some() {
         return;
     }
-    let is_over = |key: &JobKey| state.job(*key).is_some_and(|job| job.ended.is_some());
+    let all = &state.facts.jobs;
+    let is_over = |key: &JobKey| all.get(key.index()).is_some_and(|job| job.ended.is_some());
     // A wait for any is over with the first; for all, one that is open is enough to go on waiting.
     let over: Vec<JobKey> = if *any {
         jobs.iter().copied().filter(is_over).collect()
-    } else if jobs.iter().all(is_over) {
-        jobs.clone()
     } else {
-        return;
+        waiter.over += jobs.iter().skip(waiter.over).take_while(|key| is_over(key)).count();
+        if waiter.over < jobs.len() {
+            return;
+        }
+        jobs.clone()
     };
+    let session = *session;
     if over.is_empty() {
         return;
     }
     let owed = over.iter().copied().filter(|key| is_owed(state, *key));
     // A wait of another parent only looks on: what it is told is not taken from the one it is owed to.
     let (results, others): (Vec<JobKey>, Vec<JobKey>) =
-        owed.partition(|key| state.job(*key).is_some_and(|job| job.session == *session));
+        owed.partition(|key| state.job(*key).is_some_and(|job| job.session == session));
     let already_delivered = results.is_empty() && others.is_empty();
     let share = RESULT_BYTES_MAX / over.len().max(1);
     let entries = over
