@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::pin::pin;
 use std::time::Duration;
 
+use fanin_protocol::GroupId;
 use fanin_protocol::limits::{KILL_SLACK, KILL_WAIT, REDRAW_EVERY};
-use fanin_protocol::{CombinedResult, GroupId, ResultEntry};
 use fanin_subprocess::SubprocessRunner;
 use fanin_supervisor::{
     CallError, GroupOptions, JobSpec, LaunchError, Session, SessionError, StartError, SubscribeError,
@@ -17,13 +17,16 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::args::RunArgs;
 use crate::exit::Exit;
+use crate::json;
 use crate::obey::{Notice, obey};
 use crate::plan::{Plan, Task};
 use crate::progress::Progress;
+use crate::report::Report;
 use crate::signals::{Signal, Signals};
 use crate::style::Style;
+use crate::tasks::Tasks;
 use crate::watch::Watch;
-use crate::{json, report};
+use crate::words::Words;
 
 /// Why a run could not be brought to its end.
 #[derive(Debug, thiserror::Error)]
@@ -97,17 +100,19 @@ pub(crate) async fn run(mut plan: Plan, args: &RunArgs) -> Result<Exit, DriveErr
         Supervisor::builder().runner(SubprocessRunner::new()).slots(plan.concurrency).start().await?;
     let session = supervisor.session("run").await?;
     let options = GroupOptions { policy: plan.policy, ..GroupOptions::default() };
+    let words = Words::new(plan.tasks.iter().map(|task| task.limits).collect());
     let specs: Vec<_> = std::mem::take(&mut plan.tasks).into_iter().map(spec).collect();
     let group = session.fan_out_with(options, specs).await?;
     let mut shown = Shown {
         supervisor: &supervisor,
         notices: obey(signals, supervisor.clone(), args.drain),
-        progress: Progress::new(args.quiet),
+        progress: Progress::new(args.quiet, words),
         signal: None,
     };
     let wake = shown.until_fired(&session, group.id()).await?;
     let exit = Exit::of(wake.result(), plan.fail_on, shown.signal);
-    let text = render(&plan, wake.result(), args, exit, &supervisor).map_err(DriveError::Write)?;
+    let tasks = Tasks { result: wake.result(), jobs: group.jobs(), supervisor: &supervisor };
+    let text = render(&plan, tasks, args, exit, shown.progress.words()).map_err(DriveError::Write)?;
     // The result counts as taken when it was written, not before.
     let exit = match hand_over(text, &mut shown.notices).await {
         Handed::Written => {
@@ -156,53 +161,57 @@ impl Shown<'_> {
             tokio::select! {
                 wake = &mut wake => {
                     // The last notices and endings are told before the result is.
-                    while let Ok(notice) = self.notices.try_recv() {
-                        self.notice(notice);
-                    }
+                    self.notices();
                     watch.catch_up(&self.progress);
                     self.progress.clear();
                     return Ok(wake?);
                 }
-                Some(notice) = self.notices.recv() => {
-                    self.notice(notice);
-                    if let Notice::Killing(_) = notice {
-                        killed = Some(Instant::now() + KILL_WAIT + KILL_SLACK);
-                    }
-                }
+                Some(notice) = self.notices.recv() => killed = self.notice(notice).or(killed),
                 () = sleep_until(killed.unwrap_or_else(Instant::now)), if killed.is_some() => {
                     self.progress.clear();
                     return Err(DriveError::StillAlive);
                 }
-                came = watch.next() => watch.take(&came, &self.progress),
+                came = watch.next() => {
+                    // A notice comes before what it brought about.
+                    killed = self.notices().or(killed);
+                    watch.take(&came, &self.progress);
+                }
                 _ = redraw.tick(), if self.progress.is_live() => watch.draw(&mut self.progress),
             }
         }
     }
 
-    fn notice(&mut self, notice: Notice) {
+    /// Shows what notices have come; the end of all patience, if one of them was a kill.
+    fn notices(&mut self) -> Option<Instant> {
+        let mut killed = None;
+        while let Ok(notice) = self.notices.try_recv() {
+            killed = self.notice(notice).or(killed);
+        }
+        killed
+    }
+
+    fn notice(&mut self, notice: Notice) -> Option<Instant> {
         self.signal = notice.signal().or(self.signal);
         if let Some(words) = notice.words() {
-            self.progress.note(&words);
+            self.progress.note(&words, notice.signal());
         }
+        matches!(notice, Notice::Killing(_)).then(|| Instant::now() + KILL_WAIT + KILL_SLACK)
     }
 }
 
-fn render(
-    plan: &Plan,
-    result: &CombinedResult,
-    args: &RunArgs,
-    exit: Exit,
-    supervisor: &Supervisor,
-) -> io::Result<Vec<u8>> {
+fn render(plan: &Plan, tasks: Tasks<'_>, args: &RunArgs, exit: Exit, words: &Words) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     if args.json {
-        json::write(&mut text, result, exit)?;
+        json::write(&mut text, tasks.result, exit)?;
     } else {
-        let style = Style::of(&io::stdout());
-        // The supervisor still has each of its jobs; were one gone, the result's own text is shown.
-        let kept =
-            |entry: &ResultEntry| supervisor.output(&entry.job).ok().map(|output| output.text().into_owned());
-        report::write(&mut text, plan.description.as_deref(), result, style, kept)?;
+        let report = Report {
+            description: plan.description.as_deref(),
+            result: tasks.result,
+            policy: plan.policy,
+            words,
+            style: Style::of(&io::stdout()),
+        };
+        report.write(&mut text, tasks.entries(), |entry| tasks.kept(&entry.job))?;
     }
     Ok(text)
 }

@@ -16,10 +16,12 @@ mod progress;
 mod report;
 mod signals;
 mod style;
+mod tasks;
 #[cfg(test)]
 mod testing;
 mod view;
 mod watch;
+mod words;
 
 use std::io;
 use std::process::ExitCode;

@@ -4,17 +4,26 @@
 use std::io::{self, IsTerminal, Write};
 
 use console::{Alignment, Term};
-use fanin_protocol::text;
+use fanin_protocol::{Cause, Status, text};
 
+use crate::signals::Signal;
 use crate::style::{self, Mark, Style};
 use crate::view::{Change, Line, View};
+use crate::words::Words;
 
 /// Columns of a job's label in the block; what a task says needs the rest.
 const LABEL_COLUMNS: usize = 24;
 
+/// Progress and the words it is told in.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    shown: Shown,
+    words: Words,
+}
+
 /// How progress is shown.
 #[derive(Debug)]
-pub(crate) enum Progress {
+enum Shown {
     /// Only what the program itself has to say.
     Quiet,
     /// A line when a task starts and when it is over.
@@ -25,54 +34,71 @@ pub(crate) enum Progress {
 
 /// The block on a terminal.
 #[derive(Debug)]
-pub(crate) struct Block {
+struct Block {
     term: Term,
     style: Style,
-    drawn: usize,
+    /// The width of each line that stands there.
+    drawn: Vec<usize>,
 }
 
 impl Progress {
     /// The kind that fits standard error.
-    pub(crate) fn new(quiet: bool) -> Self {
+    pub(crate) fn new(quiet: bool, words: Words) -> Self {
         let stderr = io::stderr();
-        match (quiet, stderr.is_terminal() && !style::is_dumb()) {
-            (true, _) => Self::Quiet,
-            (false, false) => Self::Plain,
-            (false, true) => Self::Live(Block { term: Term::stderr(), style: Style::of(&stderr), drawn: 0 }),
-        }
+        let shown = match (quiet, stderr.is_terminal() && !style::is_dumb()) {
+            (true, _) => Shown::Quiet,
+            (false, false) => Shown::Plain,
+            (false, true) => {
+                Shown::Live(Block { term: Term::stderr(), style: Style::of(&stderr), drawn: Vec::new() })
+            }
+        };
+        Self { shown, words }
+    }
+
+    /// The words for how tasks end.
+    pub(crate) const fn words(&self) -> &Words {
+        &self.words
     }
 
     /// True where [`Progress::draw`] shows something.
     pub(crate) const fn is_live(&self) -> bool {
-        matches!(self, Self::Live(_))
+        matches!(self.shown, Shown::Live(_))
     }
 
     /// Says what happened to a job.
     pub(crate) fn changed(&self, view: &View, change: Change) {
-        match self {
-            Self::Quiet | Self::Live(_) => {}
-            Self::Plain => say(&plain(view, change)),
+        match &self.shown {
+            Shown::Quiet | Shown::Live(_) => {}
+            Shown::Plain => {
+                if let Some(line) = plain(view, change, &self.words) {
+                    say(&line);
+                }
+            }
         }
     }
 
     /// Draws the block anew. `last` gives the last line a job put out.
     pub(crate) fn draw(&mut self, view: &View, now_ms: u64, last: impl Fn(&Line) -> Option<String>) {
-        let Self::Live(block) = self else { return };
+        let Shown::Live(block) = &mut self.shown else { return };
         let (rows, columns) = block.term.size();
         let size = (usize::from(rows), usize::from(columns));
-        let lines = frame(view, size, now_ms, block.style, last);
+        let lines = frame(view, size, now_ms, (block.style, &self.words), last);
         block.replace(&lines);
     }
 
-    /// Says something of the program's own, above the block.
-    pub(crate) fn note(&mut self, words: &str) {
+    /// Says something of the program's own, above the block. A signal that stops tasks is remembered for the words
+    /// about them.
+    pub(crate) fn note(&mut self, words: &str, signal: Option<Signal>) {
+        if let Some(signal) = signal {
+            self.words.stopped_by(signal);
+        }
         self.clear();
         say(&format!("fanin: {words}"));
     }
 
     /// Takes the block away.
     pub(crate) fn clear(&mut self) {
-        if let Self::Live(block) = self {
+        if let Shown::Live(block) = &mut self.shown {
             block.replace(&[]);
         }
     }
@@ -80,19 +106,26 @@ impl Progress {
 
 impl Block {
     fn replace(&mut self, lines: &[String]) {
+        let (_, columns) = self.term.size();
         let mut text = String::new();
-        if self.drawn > 0 {
+        if !self.drawn.is_empty() {
             // Up to the first line of the block, then nothing below.
-            text.push_str(&format!("\r\x1b[{}A\x1b[J", self.drawn));
+            text.push_str(&format!("\r\x1b[{}A\x1b[J", rows_of(&self.drawn, usize::from(columns))));
         }
         for line in lines {
             text.push_str(line);
             text.push('\n');
         }
-        self.drawn = lines.len();
+        self.drawn = lines.iter().map(|line| console::measure_text_width(line)).collect();
         // A terminal that is gone ends the run by its hang-up, not by this.
         let _ = self.term.write_str(&text);
     }
+}
+
+/// The rows that lines of these widths take on a terminal of `columns`: one that was made narrower wraps what stands
+/// there already.
+fn rows_of(widths: &[usize], columns: usize) -> usize {
+    widths.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum()
 }
 
 /// Writes one line to standard error, which may be closed.
@@ -100,19 +133,26 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-fn plain(view: &View, change: Change) -> String {
-    let (word, place) = match change {
-        Change::Started(place) => ("start", place),
-        Change::Ended(place) => ("done ", place),
+/// The line of a change: what became of it first, so that failures are found by their first word.
+fn plain(view: &View, change: Change, words: &Words) -> Option<String> {
+    let place = match change {
+        Change::Started(place) => return Some(format!("start {}", view.get(place)?.label)),
+        Change::Ended(place) => place,
     };
-    let Some(line) = view.get(place) else { return word.to_owned() };
-    match (change, line.took_ms(0)) {
-        (Change::Started(_), _) => format!("{word}  {}", line.label),
-        (Change::Ended(_), Some(ms)) => {
-            format!("{word}  {}: {} in {}", line.label, line.words(), text::duration(ms))
+    let line = view.get(place)?;
+    let (label, end) = (&line.label, line.end(place));
+    let said = words.of(&end);
+    let took = line.took_ms(0).map(text::duration);
+    let after = |word: &str| took.map(|took| format!(" {word} {took}")).unwrap_or_default();
+    Some(match (end.status, end.cause) {
+        (Status::Completed, _) => format!("ok    {label}{}", after("in")),
+        (Status::Cancelled, _) => format!("stop  {label}: {said}{}", after("after")),
+        (_, Some(Cause::Failed)) => {
+            // The first word says that it failed.
+            format!("FAIL  {label}: {}{}", said.strip_prefix("failed: ").unwrap_or(&said), after("in"))
         }
-        (Change::Ended(_), None) => format!("{word}  {}: {}, not started", line.label, line.words()),
-    }
+        _ => format!("FAIL  {label}: {said}"),
+    })
 }
 
 /// The block for a terminal of `(rows, columns)`: a line for each job, or the running ones where there are more jobs
@@ -121,30 +161,53 @@ fn frame(
     view: &View,
     (rows, columns): (usize, usize),
     now_ms: u64,
-    style: Style,
+    (style, words): (Style, &Words),
     last: impl Fn(&Line) -> Option<String>,
 ) -> Vec<String> {
     // One row for the summary and one for the cursor below it.
     let room = rows.saturating_sub(2);
     let all = view.lines().len();
-    let shown: Vec<&Line> = if all <= room {
-        view.lines().iter().collect()
+    let shown: Vec<(usize, &Line)> = if all <= room {
+        view.lines().iter().enumerate().collect()
     } else {
-        view.running().take(room).filter_map(|place| view.get(place)).collect()
+        view.running().take(room).filter_map(|place| Some((place, view.get(place)?))).collect()
     };
-    let width = shown.iter().map(|line| console::measure_text_width(&line.label)).max();
+    let width = shown.iter().map(|(_, line)| console::measure_text_width(&line.label)).max();
     let width = width.unwrap_or(0).min(LABEL_COLUMNS);
-    let mut lines: Vec<_> = shown.into_iter().map(|line| row(line, width, now_ms, style, &last)).collect();
-    let running = view.running().len();
-    let queued = all.saturating_sub(running).saturating_sub(view.ended());
-    lines.push(format!("{running} running, {queued} queued, {} of {all} done", view.ended()));
+    let mut lines: Vec<_> = shown
+        .into_iter()
+        .map(|(place, line)| {
+            let said = if line.stopping { "stopping".to_owned() } else { words.of(&line.end(place)) };
+            row(line, &said, width, now_ms, style, &last)
+        })
+        .collect();
+    lines.push(footer(view, now_ms));
     // A line as wide as the terminal would wrap on some of them.
     let columns = columns.saturating_sub(1);
     lines.iter().map(|line| console::truncate_str(line, columns, "…").into_owned()).collect()
 }
 
+/// How many jobs are where, and how long all of it has taken.
+fn footer(view: &View, now_ms: u64) -> String {
+    let (running, ended) = (view.running().len(), view.ended());
+    let queued = view.lines().len().saturating_sub(running).saturating_sub(ended.all());
+    let mut footer = format!("{running} running, {queued} queued, {} ok", ended.completed);
+    for (n, word) in [(ended.failed, "failed"), (ended.cancelled, "stopped")] {
+        if n > 0 {
+            footer.push_str(&format!(", {n} {word}"));
+        }
+    }
+    // Tenths of a second would only flicker here.
+    let took = match view.age_ms(now_ms) {
+        ms @ 0..60_000 => format!("{}s", ms / 1_000),
+        ms => text::duration(ms),
+    };
+    format!("{footer}, {took}")
+}
+
 fn row(
     line: &Line,
+    words: &str,
     width: usize,
     now_ms: u64,
     style: Style,
@@ -155,13 +218,13 @@ fn row(
     let took = line.took_ms(now_ms).map(text::duration).unwrap_or_default();
     let said = if line.status.is_terminal() { None } else { last(line) };
     let said = said.map(|said| format!("  {}", text::one_line(&said))).unwrap_or_default();
-    format!("{mark} {label}  {took:>7}  {}{said}", line.words())
+    format!("{mark} {label}  {took:>7}  {words}{said}")
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use fanin_protocol::{Cause, JobInfo, Status};
+    use fanin_protocol::JobInfo;
 
     use super::*;
     use crate::testing::job;
@@ -173,7 +236,7 @@ mod tests {
             .map(|(id, index)| job(id, index))
             .collect();
         (jobs[0].status, jobs[0].started_at_ms, jobs[0].ended_at_ms) = (Status::Error, Some(0), Some(450));
-        jobs[0].cause = Some(Cause::Failed);
+        (jobs[0].cause, jobs[0].message) = (Some(Cause::Failed), Some("exit status 3".into()));
         for (running, start) in [(1, 0), (3, 2_000)] {
             (jobs[running].status, jobs[running].started_at_ms) = (Status::Running, Some(start));
         }
@@ -182,7 +245,7 @@ mod tests {
 
     fn check(size: (usize, usize), expected: &Expect) {
         let said = |line: &Line| (line.label != "four").then(|| "Compiling\x1b[2J\tcrate 7".to_owned());
-        let lines = frame(&View::new(jobs()), size, 62_000, Style::PLAIN, said);
+        let lines = frame(&View::new(jobs()), size, 62_000, (Style::PLAIN, &Words::default()), said);
         assert!(lines.iter().all(|line| console::measure_text_width(line) < size.1), "{lines:?}");
         expected.assert_eq(&format!("{}\n", lines.join("\n")));
     }
@@ -192,12 +255,12 @@ mod tests {
         check(
             (24, 80),
             &expect![[r#"
-            ✗ one                         450ms  error{failed}
-            » a-rather-long-name-of-a…    1m02s  running  Compiling crate 7
-            · three                              queued  Compiling crate 7
-            » four                        1m00s  running
-            2 running, 1 queued, 1 of 4 done
-        "#]],
+                ✗ one                         450ms  failed: exit status 3
+                » a-rather-long-name-of-a…    1m02s  running  Compiling crate 7
+                · three                              queued  Compiling crate 7
+                » four                        1m00s  running
+                2 running, 1 queued, 0 ok, 1 failed, 1m02s
+            "#]],
         );
     }
 
@@ -206,12 +269,12 @@ mod tests {
         check(
             (24, 30),
             &expect![[r#"
-            ✗ one                       …
-            » a-rather-long-name-of-a…  …
-            · three                     …
-            » four                      …
-            2 running, 1 queued, 1 of 4 …
-        "#]],
+                ✗ one                       …
+                » a-rather-long-name-of-a…  …
+                · three                     …
+                » four                      …
+                2 running, 1 queued, 0 ok, 1…
+            "#]],
         );
     }
 
@@ -220,29 +283,48 @@ mod tests {
         check(
             (5, 80),
             &expect![[r#"
-            » a-rather-long-name-of-a…    1m02s  running  Compiling crate 7
-            » four                        1m00s  running
-            2 running, 1 queued, 1 of 4 done
-        "#]],
+                » a-rather-long-name-of-a…    1m02s  running  Compiling crate 7
+                » four                        1m00s  running
+                2 running, 1 queued, 0 ok, 1 failed, 1m02s
+            "#]],
         );
         check(
             (3, 80),
             &expect![[r#"
-            » a-rather-long-name-of-a…    1m02s  running  Compiling crate 7
-            2 running, 1 queued, 1 of 4 done
-        "#]],
+                » a-rather-long-name-of-a…    1m02s  running  Compiling crate 7
+                2 running, 1 queued, 0 ok, 1 failed, 1m02s
+            "#]],
         );
     }
 
     #[test]
     fn a_terminal_without_rows_gets_the_summary_alone() {
-        assert_eq!(frame(&View::new(jobs()), (0, 1), 0, Style::PLAIN, |_| None), ["…"]);
+        let words = Words::default();
+        assert_eq!(frame(&View::new(jobs()), (0, 1), 0, (Style::PLAIN, &words), |_| None), ["…"]);
     }
 
     #[test]
-    fn plain_lines_tell_starts_and_ends() {
-        let view = View::new(jobs());
-        assert_eq!(plain(&view, Change::Started(3)), "start  four");
-        assert_eq!(plain(&view, Change::Ended(0)), "done   one: error{failed} in 450ms");
+    fn plain_lines_tell_starts_and_ends_by_their_first_word() {
+        let mut jobs = jobs();
+        (jobs[1].status, jobs[1].ended_at_ms) = (Status::Completed, Some(2));
+        (jobs[2].status, jobs[2].cause) = (Status::Cancelled, Some(Cause::Group));
+        (jobs[3].status, jobs[3].cause, jobs[3].ended_at_ms) =
+            (Status::Error, Some(Cause::Timeout), Some(3_000));
+        let view = View::new(jobs);
+        let plain = |change| plain(&view, change, &Words::default()).unwrap();
+        assert_eq!(plain(Change::Started(3)), "start four");
+        assert_eq!(plain(Change::Ended(0)), "FAIL  one: exit status 3 in 450ms");
+        assert_eq!(plain(Change::Ended(1)), "ok    a-rather-long-name-of-a-task in 2ms");
+        assert_eq!(plain(Change::Ended(2)), "stop  three: stopped with the rest of the group; never started");
+        assert_eq!(plain(Change::Ended(3)), "FAIL  four: timed out");
+    }
+
+    #[test]
+    fn what_stands_on_a_terminal_that_was_made_narrower_is_cleared_whole() {
+        let widths = [79, 10, 0, 40];
+        assert_eq!(rows_of(&widths, 80), 4);
+        assert_eq!(rows_of(&widths, 40), 5);
+        assert_eq!(rows_of(&widths, 39), 3 + 1 + 1 + 2);
+        assert_eq!(rows_of(&widths, 0), 79 + 10 + 1 + 40);
     }
 }

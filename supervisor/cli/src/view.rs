@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use fanin_protocol::{Cause, Code, JobId, JobInfo, NodeId, Record, Status, text};
 
+use crate::words::End;
+
 /// A job as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
@@ -20,16 +22,19 @@ pub(crate) struct Line {
     started_ms: Option<u64>,
     ended_ms: Option<u64>,
     why: Option<(Cause, Option<Code>)>,
+    message: Option<Arc<str>>,
 }
 
 impl Line {
-    /// Status, cause and code, as in the result.
-    pub(crate) fn words(&self) -> String {
-        match (self.stopping, self.why) {
-            (true, _) => "stopping".to_owned(),
-            (false, None) => self.status.to_string(),
-            (false, Some((cause, None))) => format!("{}{{{cause}}}", self.status),
-            (false, Some((cause, Some(code)))) => format!("{}{{{cause} {code}}}", self.status),
+    /// What is known of its end, for the job at `place`.
+    pub(crate) fn end(&self, place: usize) -> End<'_> {
+        End {
+            place,
+            status: self.status,
+            cause: self.why.map(|(cause, _)| cause),
+            code: self.why.and_then(|(_, code)| code),
+            message: self.message.as_deref(),
+            is_started: self.started_ms.is_some(),
         }
     }
 
@@ -54,7 +59,34 @@ pub(crate) struct View {
     lines: Vec<Line>,
     places: HashMap<JobId, usize>,
     running: BTreeSet<usize>,
-    ended: usize,
+    ended: Ended,
+    /// The first launch.
+    began_ms: Option<u64>,
+}
+
+/// Jobs that are over, by how they ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) completed: usize,
+    pub(crate) failed: usize,
+    pub(crate) cancelled: usize,
+}
+
+impl Ended {
+    /// One more of this status; one that is not over counts nothing.
+    const fn add(&mut self, status: Status) {
+        match status {
+            Status::Queued | Status::Running => {}
+            Status::Completed => self.completed += 1,
+            Status::Error => self.failed += 1,
+            Status::Cancelled => self.cancelled += 1,
+        }
+    }
+
+    /// All of them.
+    pub(crate) const fn all(self) -> usize {
+        self.completed + self.failed + self.cancelled
+    }
 }
 
 impl View {
@@ -62,7 +94,8 @@ impl View {
     pub(crate) fn new(jobs: impl IntoIterator<Item = JobInfo>) -> Self {
         let mut jobs: Vec<_> = jobs.into_iter().collect();
         jobs.sort_by_key(|job| job.index);
-        let mut view = Self::default();
+        let began_ms = jobs.iter().map(|job| job.queued_at_ms).min();
+        let mut view = Self { began_ms, ..Self::default() };
         for job in jobs {
             let stopping = job.why.iter().any(|why| why.phase() == "stopping");
             view.push(Line {
@@ -73,6 +106,7 @@ impl View {
                 started_ms: job.started_at_ms,
                 ended_ms: job.ended_at_ms,
                 why: job.cause.map(|cause| (cause, job.code)),
+                message: job.message,
             });
         }
         view
@@ -80,11 +114,10 @@ impl View {
 
     fn push(&mut self, line: Line) {
         let place = self.lines.len();
-        match line.status {
-            Status::Queued => {}
-            Status::Running => drop(self.running.insert(place)),
-            Status::Completed | Status::Error | Status::Cancelled => self.ended += 1,
+        if line.status == Status::Running {
+            self.running.insert(place);
         }
+        self.ended.add(line.status);
         self.places.insert(line.job.clone(), place);
         self.lines.push(line);
     }
@@ -112,7 +145,7 @@ impl View {
                 line.ended_ms = Some(ts_ms);
                 line.why = end.cause.map(|cause| (cause, end.code));
                 self.running.remove(&place);
-                self.ended += 1;
+                self.ended.add(end.status);
                 Some(Change::Ended(place))
             }
             _ => None,
@@ -156,8 +189,20 @@ impl View {
     }
 
     /// How many are over.
-    pub(crate) const fn ended(&self) -> usize {
+    pub(crate) const fn ended(&self) -> Ended {
         self.ended
+    }
+
+    /// How long ago the first was launched.
+    pub(crate) fn age_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.began_ms.unwrap_or(now_ms))
+    }
+
+    /// Adds the failure in words, which the event of a job's end has not.
+    pub(crate) fn explain(&mut self, place: usize, message: Option<Arc<str>>) {
+        if let Some(line) = self.lines.get_mut(place) {
+            line.message = message;
+        }
     }
 }
 
@@ -204,13 +249,18 @@ mod tests {
             grace_ms: 1,
         };
         assert_eq!(view.apply(&stopping.into(), 200), None);
-        assert_eq!(view.get(1).unwrap().words(), "stopping");
+        assert!(view.get(1).unwrap().stopping);
         let why = Some((Cause::Timeout, Some(Code::Run)));
         assert_eq!(view.apply(&ended("b", Status::Error, why), 300), Some(Change::Ended(1)));
-        assert_eq!(view.get(1).unwrap().words(), "error{timeout run}");
+        view.explain(1, Some("why".into()));
+        let end = view.get(1).unwrap().end(1);
+        assert_eq!((end.status, end.cause, end.code), (Status::Error, Some(Cause::Timeout), Some(Code::Run)));
+        assert_eq!((end.message, end.is_started), (Some("why"), true));
+        assert!(!view.get(1).unwrap().stopping);
         assert_eq!(view.get(1).unwrap().took_ms(999), Some(200));
-        assert_eq!((view.running().len(), view.ended()), (0, 1));
-        assert_eq!(view.get(0).unwrap().words(), "queued");
+        assert_eq!((view.running().len(), view.ended()), (0, Ended { failed: 1, ..Ended::default() }));
+        assert_eq!(view.get(0).unwrap().status, Status::Queued);
+        assert_eq!(view.age_ms(400), 400);
     }
 
     #[test]
@@ -236,6 +286,6 @@ mod tests {
         assert_eq!(view.apply(&started("a"), 1), None);
         assert_eq!(view.apply(&ended("a", Status::Completed, None), 2), None);
         assert_eq!(view.apply(&started("of_another_group"), 3), None);
-        assert_eq!((view.running().len(), view.ended()), (0, 1));
+        assert_eq!((view.running().len(), view.ended()), (0, Ended { completed: 1, ..Ended::default() }));
     }
 }

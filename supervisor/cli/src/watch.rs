@@ -7,7 +7,7 @@ use fanin_protocol::{GroupId, JobInfo};
 use fanin_supervisor::{Delivery, Filter, JobFilter, Since, SubscribeError, Subscription, Supervisor};
 
 use crate::progress::Progress;
-use crate::view::View;
+use crate::view::{Change, View};
 
 /// The events of a group, and the view they make.
 pub(crate) struct Watch<'s> {
@@ -52,9 +52,9 @@ impl<'s> Watch<'s> {
     pub(crate) fn take(&mut self, came: &Delivery, progress: &Progress) {
         match came {
             Delivery::Event(event) => {
-                if let Some(change) = self.view.apply(event.record(), event.ts_ms()) {
-                    progress.changed(&self.view, change);
-                }
+                let Some(change) = self.view.apply(event.record(), event.ts_ms()) else { return };
+                self.explain(change);
+                progress.changed(&self.view, change);
             }
             Delivery::Lagged { .. } => self.catch_up(progress),
         }
@@ -67,6 +67,15 @@ impl<'s> Watch<'s> {
         for change in self.view.since(&older) {
             progress.changed(&self.view, change);
         }
+    }
+
+    /// Fetches the words of a failure.
+    fn explain(&mut self, change: Change) {
+        let Change::Ended(place) = change else { return };
+        let Some(line) = self.view.get(place) else { return };
+        // Were the job gone, its end would be told without them.
+        let message = self.supervisor.get(&line.job).ok().and_then(|job| job.message);
+        self.view.explain(place, message);
     }
 
     fn jobs(&self) -> Vec<JobInfo> {

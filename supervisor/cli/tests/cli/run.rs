@@ -5,7 +5,7 @@ use std::io;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::common::{Running, fanin, run, wait};
+use crate::common::{Running, fanin, run, run_with_input, wait};
 use tempfile::tempdir;
 
 #[test]
@@ -48,7 +48,7 @@ fn fail_fast_stops_the_rest_and_starts_nothing_more() {
     assert_eq!(ended.code, Some(1));
     assert!(started.elapsed() < Duration::from_secs(30));
     assert!(ended.stdout.contains("1 failed, 2 cancelled"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("cancelled{group}"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("stopped with the rest of the group"), "{}", ended.stdout);
     assert!(!folder.path().join("never").exists());
 }
 
@@ -57,7 +57,7 @@ fn a_task_beyond_its_limit_is_stopped_and_the_others_are_kept() {
     let folder = tempdir().unwrap();
     let ended = run(folder.path(), &["--timeout", "300ms", "echo half; sleep 600", "echo whole"]);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stdout.contains("error{timeout run}"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("timed out after 300ms"), "{}", ended.stdout);
     assert!(ended.stdout.contains("    whole\n") && ended.stdout.ends_with("    half\n"), "{}", ended.stdout);
 }
 
@@ -90,12 +90,35 @@ fn folder_variables_and_a_closed_input_are_what_tasks_get() {
 fn without_a_terminal_progress_is_plain_lines_on_standard_error() {
     let folder = tempdir().unwrap();
     let ended = run(folder.path(), &["--task", "a=true", "--task", "b=false"]);
-    for line in ["start  a", "start  b", "done   a: completed in ", "done   b: error{failed exit_status} in "]
-    {
+    for line in ["start a", "start b", "ok    a in ", "FAIL  b: exit status 1 in "] {
         assert_eq!(ended.stderr.matches(line).count(), 1, "{line}: {}", ended.stderr);
     }
     assert!(!format!("{}{}", ended.stdout, ended.stderr).contains('\x1b'));
     assert!(!ended.stdout.contains("start"), "{}", ended.stdout);
+}
+
+#[test]
+fn people_see_every_task_of_a_large_run_and_a_document_keeps_its_bound() {
+    let folder = tempdir().unwrap();
+    let names: String = (1..=1_002).map(|n| format!("n{n}\n")).collect();
+    let template = "echo out-{}; test {} != n7";
+    let ended = run_with_input(folder.path(), &["--quiet", "--each", template], &names);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let header = ended.stdout.lines().next().unwrap();
+    assert!(header.starts_with("1002 tasks: 1001 completed, 1 failed, in "), "{header}");
+    let list = ended.stdout.lines().skip(1).filter(|line| line.starts_with(['\u{2713}', '\u{2717}']));
+    let labels: Vec<_> = list.map(|line| line.split(' ').nth(1).unwrap()).take(1_002).collect();
+    assert_eq!(labels, names.lines().collect::<Vec<_>>());
+    for n in [1, 1_002] {
+        assert_eq!(ended.stdout.matches(&format!("    out-n{n}\n")).count(), 1);
+    }
+    let end = format!("\n\u{2717} n7: failed: exit status 1\n    out-n7\n\n{header}\n");
+    assert!(ended.stdout.ends_with(&end), "{}", ended.stdout);
+
+    let ended = run_with_input(folder.path(), &["--quiet", "--json", "--each", template], &names);
+    let document: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(document["entries_omitted"], 1_001);
+    assert_eq!(document["entries"][0]["label"], "n7");
 }
 
 #[test]
