@@ -5,7 +5,10 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::common::{Running, fanin, send, wait};
+#[cfg(target_os = "linux")]
+use crate::common::catches;
+use crate::common::{Running, fanin, full, send, wait};
+use fanin_protocol::limits::{KILL_SLACK, KILL_WAIT, STDERR_WAIT};
 use tempfile::tempdir;
 
 /// Says that it started, then waits for a file.
@@ -139,6 +142,50 @@ fn a_stuck_display_does_not_hold_a_signal_up() {
     assert!(said.len() > 2 * 65_536, "the pipe was never full");
     assert!(said.contains("draining") && said.contains("stopping all tasks"), "{said}");
     assert!(matches!(wait(&mut child).code(), Some(130 | 143)));
+}
+
+#[test]
+fn thrice_ends_the_program_though_nobody_reads_anything() {
+    let folder = tempdir().unwrap();
+    let (_stdout, out) = full();
+    let (_stderr, err) = full();
+    // It says that a second signal came, and goes on.
+    let last = "trap 'touch stopped' TERM; touch started; while :; do sleep 0.05; done";
+    let words = [vec!["run", "-c", "5"], vec!["true"; 120], vec![last]].concat();
+    let mut child = fanin(folder.path(), &words).stdout(out).stderr(err).spawn().unwrap();
+    made(&folder, "started");
+    // Two of one kind could become one on their way.
+    for name in ["INT", "TERM"] {
+        send(child.id(), name);
+    }
+    made(&folder, "stopped");
+    send(child.id(), "INT");
+    let killed = Instant::now();
+    assert!(matches!(wait(&mut child).code(), Some(130 | 143)));
+    let bound = KILL_WAIT + KILL_SLACK + STDERR_WAIT;
+    assert!(killed.elapsed() < bound + Duration::from_secs(5), "{:?}", killed.elapsed());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_before_anything_is_started_has_its_exit_code_and_line() {
+    for (name, number, code, word) in [
+        ("HUP", 1, 130, "130 (signal_hup)"),
+        ("INT", 2, 130, "130 (signal_int)"),
+        ("TERM", 15, 143, "143 (signal_term)"),
+    ] {
+        let folder = tempdir().unwrap();
+        // Its standard input never ends.
+        let (input, _held) = std::io::pipe().unwrap();
+        let mut command = fanin(folder.path(), &["run", "--each", "touch {}"]);
+        command.stdin(input);
+        let running = Running::start(command);
+        catches(running.id(), number);
+        running.signal(name);
+        let ended = running.end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{}", ended.stderr);
+        assert_eq!(ended.stderr, format!("fanin: exit {word}\n"));
+    }
 }
 
 #[test]
