@@ -34,6 +34,7 @@ read as a program. It is in $FANIN_LINE, too. Empty lines are skipped. \\{} stay
 Progress goes to standard error, the result to standard output. Tasks have no standard input.
 
 Ctrl-C (or TERM) once: nothing new starts, running tasks may finish. Twice: they are stopped. A third time: killed.
+A hang-up (HUP) stops at once. HUP or INT stays ignored where it was when fanin started, as nohup does it (on Linux).
 
 Exit codes: 0 done; 1 some tasks did not complete (see --fail-on); 2 wrong command line or manifest, nothing was
 started; 3 the manifest's deadline ended the run; 70 fanin failed, or a process may still be alive; 130 or 143 a

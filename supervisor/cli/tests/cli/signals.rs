@@ -166,6 +166,47 @@ fn thrice_ends_the_program_though_nobody_reads_anything() {
     assert!(killed.elapsed() < bound + Duration::from_secs(5), "{:?}", killed.elapsed());
 }
 
+/// `fanin run` with these words, where these signals are ignored already.
+#[cfg(target_os = "linux")]
+fn start_with_ignored(folder: &tempfile::TempDir, signals: &str, words: &[&str]) -> Running {
+    let program = fanin(folder.path(), &[]);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &format!("trap '' {signals}; exec \"$@\""), "sh"]).arg(program.get_program());
+    shell.arg("run").args(words).current_dir(folder.path()).stdin(Stdio::null());
+    Running::start(shell)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_hang_up_that_is_ignored_from_the_start_stays_ignored() {
+    let folder = tempdir().unwrap();
+    let mut running = start_with_ignored(&folder, "HUP", &[UNTIL_GO]);
+    running.wait_for("start ");
+    running.signal("HUP");
+    // Had the hang-up counted, this would be the second signal, or the last.
+    running.signal("INT");
+    running.wait_for("draining");
+    fs::write(folder.path().join("go"), "").unwrap();
+    let ended = running.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("stopping"), "{}", ended.stderr);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_interrupt_that_is_ignored_from_the_start_stays_ignored_and_a_term_does_not() {
+    let folder = tempdir().unwrap();
+    let mut running = start_with_ignored(&folder, "INT TERM", &[UNTIL_GO]);
+    running.wait_for("start ");
+    running.signal("INT");
+    running.signal("TERM");
+    running.wait_for("draining");
+    fs::write(folder.path().join("go"), "").unwrap();
+    let ended = running.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("stopping"), "{}", ended.stderr);
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn a_signal_before_anything_is_started_has_its_exit_code_and_line() {
