@@ -28,8 +28,11 @@ const RULES: &str = "\
 A single argument that ends in .toml is a manifest, and so is the value of --file; any other argument is a shell line.
 To run a command that ends in .toml alone, name it: --task show='cat Cargo.toml'.
 
-With --each, {} is the line as one argument, whatever it holds; without {} it is the last argument. The line is never
-read as a program. It is in $FANIN_LINE, too. Empty lines are skipped. \\{} stays {}.
+With --each, {} is the line as one argument, whatever it holds, outside quotes or inside double quotes; a template that
+is one simple command and has no {} gets it as its last argument. The line is in $FANIN_LINE, too: a template that names
+it and has no {} is taken as it is. Beside \\, $(...), ${...}, backquotes, # or << {} is refused: write \"$FANIN_LINE\".
+The shell that fanin starts never reads the line as code; a command that starts a shell of its own may (sh -c \"... {}\",
+ssh, eval). Write -- before {} where a line may begin with a dash: --each 'wc -l -- {}'. Empty lines are skipped.
 
 Progress goes to standard error, the result to standard output. Tasks have no standard input.
 
