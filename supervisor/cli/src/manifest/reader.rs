@@ -212,6 +212,8 @@ impl<'t, 'i> Field<'t, 'i> {
             let Some(value) = field.string(problems) else { continue };
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
                 field.wrong("a name is empty or holds `=`, or a NUL byte is in it or its value", problems);
+                // A task that had it would be refused for the same reason.
+                continue;
             }
             variables.insert(name.to_owned(), value.to_owned());
         }
