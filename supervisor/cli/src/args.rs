@@ -41,7 +41,8 @@ A hang-up (HUP) stops at once. HUP or INT stays ignored where it was when fanin 
 
 Exit codes: 0 done; 1 some tasks did not complete (see --fail-on); 2 wrong command line or manifest, nothing was
 started; 3 the manifest's deadline ended the run; 70 fanin failed, or a process may still be alive; 130 or 143 a
-signal (INT or TERM) ended tasks.";
+signal (INT, HUP or TERM) ended tasks. The code tells of the tasks alone: that standard output is closed, or that its
+reader is gone, does not change it.";
 
 /// The program's words.
 #[derive(Debug, clap::Parser)]
