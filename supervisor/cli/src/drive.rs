@@ -106,6 +106,7 @@ pub(crate) async fn run(
     let session = supervisor.session("run").await?;
     let options = GroupOptions { policy: plan.policy, ..GroupOptions::default() };
     let words = Words::new(plan.tasks.iter().map(|task| task.limits).collect());
+    let ids = (0..).zip(&plan.tasks).filter_map(|(index, task)| Some((index, task.id.clone()?))).collect();
     let specs: Vec<_> = std::mem::take(&mut plan.tasks).into_iter().map(spec).collect();
     let group = session.fan_out_with(options, specs).await?;
     let mut shown = Shown {
@@ -117,7 +118,7 @@ pub(crate) async fn run(
     };
     let wake = shown.until_fired(&session, group.id()).await?;
     let exit = Exit::of(wake.result(), plan.fail_on, shown.signal);
-    let tasks = Tasks { result: wake.result(), jobs: group.jobs(), supervisor: &supervisor };
+    let tasks = Tasks { result: wake.result(), ids: &ids, jobs: group.jobs(), supervisor: &supervisor };
     let text = render(&plan, tasks, args, exit, shown.progress.words()).map_err(DriveError::Write)?;
     // The result counts as taken when it was written, not before.
     let exit = match hand_over(text, stderr.clone(), &mut shown).await {
@@ -223,7 +224,7 @@ async fn patience(give_up: Option<(Instant, Signal)>) -> Signal {
 fn render(plan: &Plan, tasks: Tasks<'_>, args: &RunArgs, exit: Exit, words: &Words) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     if args.json {
-        json::write(&mut text, tasks.result, exit)?;
+        json::write(&mut text, tasks.result, tasks.ids, exit)?;
     } else {
         let report = Report {
             description: plan.description.as_deref(),
