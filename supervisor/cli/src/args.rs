@@ -17,7 +17,7 @@ Examples:
       three shell lines at once, one result
   fanin run --fail-fast --timeout 5m --task lint='npm run lint' --task test='npm test'
       named tasks; the first that fails stops the others; none runs longer than five minutes
-  git ls-files '*.sh' | fanin run --concurrency 4 --each 'shellcheck {}'
+  git ls-files '*.sh' | fanin run --concurrency 4 --each 'shellcheck -- {}'
       one task for each line of input, four at a time
   fanin run examples/survey.toml
       the tasks of a manifest
@@ -34,7 +34,9 @@ it and has no {} is taken as it is. Beside \\, $(...), ${...}, backquotes, # or 
 The shell that fanin starts never reads the line as code; a command that starts a shell of its own may (sh -c \"... {}\",
 ssh, eval). Write -- before {} where a line may begin with a dash: --each 'wc -l -- {}'. Empty lines are skipped.
 
-Progress goes to standard error, the result to standard output. Tasks have no standard input.
+Progress goes to standard error, the result to standard output. Tasks have no standard input. People see every task.
+The document of --json is bounded: at most 32 KiB of output of a task and 256 KiB of all; above 1,000 tasks it lists
+only tasks that did not complete, at most 1,000, and `entries_omitted` counts the others (docs/result.md).
 
 Ctrl-C (or TERM) once: nothing new starts, running tasks may finish. Twice: they are stopped. A third time: killed.
 A hang-up (HUP) stops at once. HUP or INT stays ignored where it was when fanin started, as nohup does it (on Linux).
@@ -46,7 +48,7 @@ reader is gone, does not change it.";
 
 /// The program's words.
 #[derive(Debug, clap::Parser)]
-#[command(name = "fanin", version, disable_help_subcommand = true, after_help = EXAMPLES)]
+#[command(name = "fanin", version, after_help = EXAMPLES)]
 #[command(about = "Run many commands at once, get one result.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -72,7 +74,7 @@ pub(crate) struct RunArgs {
     #[arg(long = "task", value_name = "NAME=COMMAND")]
     pub(crate) tasks: Vec<String>,
 
-    /// One task for each line of standard input; {} stands for the line, safely quoted
+    /// One task for each line of standard input; {} stands for the line as one argument
     #[arg(long, value_name = "COMMAND {}", conflicts_with_all = ["lines", "tasks", "file"])]
     pub(crate) each: Option<String>,
 
@@ -172,7 +174,7 @@ fn concurrency(text: &str) -> Result<usize, String> {
 fn fail_on(text: &str) -> Result<FailOn, String> {
     match text {
         "partial" => Ok(FailOn::Partial),
-        "none-ok" => Ok(FailOn::NoneOk),
+        "none-ok" | "none_ok" => Ok(FailOn::NoneOk),
         _ => Err("write partial or none-ok".to_owned()),
     }
 }
@@ -224,6 +226,13 @@ mod tests {
             let error = words(&["true", bad[0], bad[1]]).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{bad:?}");
             assert!(error.to_string().contains(bad[0]), "{error}");
+        }
+    }
+
+    #[test]
+    fn both_spellings_of_none_ok_are_understood() {
+        for word in ["none-ok", "none_ok"] {
+            assert_eq!(words(&["true", "--fail-on", word]).unwrap().0.flags.fail_on, Some(FailOn::NoneOk));
         }
     }
 

@@ -1,5 +1,5 @@
-//! One task for each line of input. A line is data: it is handed to the shell in a variable and never becomes part
-//! of the text that the shell reads as a program.
+//! One task for each line of input. A line is handed to the shell in a variable and never becomes part of the text that
+//! this shell reads as a program. What a command makes of its arguments is its own: `eval` and `ssh` read them again.
 
 mod template;
 

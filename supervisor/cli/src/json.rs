@@ -54,15 +54,30 @@ pub(crate) fn write(
     out.write_all(b"\n")
 }
 
-/// The document of an error, in one line.
-pub(crate) fn error(code: &str, message: &str) -> String {
+/// The document of an error, in one line. `hint` is the way out.
+pub(crate) fn error(code: &str, message: &str, hint: Option<&str>) -> String {
     #[derive(Debug, Serialize)]
     struct Document {
         schema: &'static str,
         #[serde(flatten)]
         fault: Fault,
     }
-    let fault = Fault { code: code.to_owned(), message: message.to_owned(), hint: None, retryable: false };
-    // Two texts and a flag: there is nothing in it that could not be written.
+    let hint = hint.map(ToOwned::to_owned);
+    let fault = Fault { code: code.to_owned(), message: message.to_owned(), hint, retryable: false };
+    // Some texts and a flag: there is nothing in it that could not be written.
     serde_json::to_string(&Document { schema: "fanin.error/1", fault }).unwrap_or_default()
 }
+
+/// The document of a command line that is none: the parser's sentence, and its tip as the way out.
+pub(crate) fn usage(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let ends = ["\n\n  tip: ", "\n\nUsage: ", "\n\nFor more information"].map(|end| text.find(end));
+    let (message, rest) = text.split_at(ends.into_iter().flatten().min().unwrap_or(text.len()));
+    let tip = rest.lines().find_map(|line| line.strip_prefix("  tip: "));
+    let hint = tip.unwrap_or("`fanin run --help` shows every word, with examples");
+    self::error(Exit::Usage.name(), message.trim_end(), Some(hint))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! `fanin`: many commands at once, one result.
 //!
-//! This file only puts the parts in a row. The program's word is its exit code; the last line on standard error names
-//! it wherever it is not 0.
+//! This file only puts the parts in a row. The program's word is its exit code; wherever it is not 0, the document or
+//! the last line on standard error names it.
 
 mod args;
 mod drive;
@@ -43,35 +43,58 @@ fn main() -> ExitCode {
         Err(error) => {
             // Nothing was started, and nobody may be left to read it.
             let (code, name) = (Exit::Internal.code(), Exit::Internal.name());
-            let _ = writeln!(io::stderr(), "fanin: failed: {error}\nfanin: exit {code} ({name})");
+            let _ = writeln!(
+                io::stderr(),
+                "error: no thread could be started: {error}\nfanin: exit {code} ({name})"
+            );
             return ExitCode::from(code);
         }
     };
-    let exit = run(&stderr);
-    if exit != Exit::Done {
+    let Ended { exit, is_json } = run(&stderr);
+    // A document says it already.
+    if exit != Exit::Done && !is_json {
         stderr.say(&format!("fanin: exit {} ({})", exit.code(), exit.name()));
     }
     stderr.settle(Some(STDERR_WAIT));
     ExitCode::from(exit.code())
 }
 
-fn run(stderr: &Stderr) -> Exit {
+/// How the program ends, and whether documents are asked for.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    exit: Exit,
+    is_json: bool,
+}
+
+impl Ended {
+    /// Says why it ends so.
+    fn saying(self, stderr: &Stderr, code: &str, message: &str) -> Self {
+        stderr.say(&if self.is_json {
+            json::error(code, message, None)
+        } else {
+            format!("error: {message}")
+        });
+        self
+    }
+}
+
+fn run(stderr: &Stderr) -> Ended {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let (exit, message) = (Exit::Internal, format!("fanin: failed: {error}"));
-            return fail(stderr, wants_json(), exit, exit.name(), &message);
+            let ended = Ended { exit: Exit::Internal, is_json: wants_json() };
+            return ended.saying(stderr, "internal", &format!("no runtime could be started: {error}"));
         }
     };
-    let exit = runtime.block_on(program(stderr));
+    let ended = runtime.block_on(program(stderr));
     // Not dropped: a writer stuck on a full pipe must not keep the program.
     runtime.shutdown_background();
-    exit
+    ended
 }
 
-async fn program(stderr: &Stderr) -> Exit {
-    let failed = |json: bool, error: &DriveError| {
-        fail(stderr, json, error.exit(), error.code(), &format!("fanin: failed: {error}"))
+async fn program(stderr: &Stderr) -> Ended {
+    let failed = |is_json: bool, error: &DriveError| {
+        Ended { exit: error.exit(), is_json }.saying(stderr, error.code(), &error.to_string())
     };
     let mut signals = match Signals::catch() {
         Ok(signals) => signals,
@@ -83,49 +106,61 @@ async fn program(stderr: &Stderr) -> Exit {
     let (args, plan) = tokio::select! {
         read = reading => match read {
             Ok(Ok(read)) => read,
-            Ok(Err(exit)) => return exit,
+            Ok(Err(ended)) => return ended,
             Err(panic) => {
-                let message = format!("fanin: failed: {panic}");
-                return fail(stderr, wants_json(), Exit::Internal, Exit::Internal.name(), &message);
+                let ended = Ended { exit: Exit::Internal, is_json: wants_json() };
+                return ended.saying(stderr, "internal", &panic.to_string());
             }
         },
-        signal = signals.next() => return Exit::Signal(signal),
+        signal = signals.next() => return unstarted(stderr, Exit::Signal(signal)),
     };
-    drive::run(plan, &args, signals, stderr).await.unwrap_or_else(|error| failed(args.json, &error))
+    match drive::run(plan, &args, signals, stderr).await {
+        Ok(exit) => Ended { exit, is_json: args.json },
+        Err(error) => failed(args.json, &error),
+    }
+}
+
+/// The end by a signal that came first. For people the last line says it all.
+fn unstarted(stderr: &Stderr, exit: Exit) -> Ended {
+    let ended = Ended { exit, is_json: wants_json() };
+    if ended.is_json {
+        ended.saying(stderr, exit.name(), "a signal came before anything was started")
+    } else {
+        ended
+    }
 }
 
 /// Reads what shall be run; where that is nothing, says why.
-fn read(stderr: &Stderr) -> Result<(RunArgs, Plan), Exit> {
+fn read(stderr: &Stderr) -> Result<(RunArgs, Plan), Ended> {
     let (args, inline) = args::parse(std::env::args_os()).map_err(|error| usage(stderr, &error))?;
     match plan::plan(&args, &inline, io::stdin().lock()) {
         Ok(plan) => Ok((args, plan)),
-        Err(refused) => Err(fail(stderr, args.json, Exit::Usage, Exit::Usage.name(), &refused.0.join("\n"))),
+        Err(refused) => {
+            let (problems, hint) = (refused.problems.join("\n"), refused.hint.as_deref());
+            let name = Exit::Usage.name();
+            stderr.say(&if args.json {
+                json::error(name, &problems, hint)
+            } else {
+                refused.lines().join("\n")
+            });
+            Err(Ended { exit: Exit::Usage, is_json: args.json })
+        }
     }
-}
-
-/// Says why the program ends so.
-fn fail(stderr: &Stderr, json: bool, exit: Exit, code: &str, message: &str) -> Exit {
-    if json {
-        stderr.say(&json::error(code, message));
-    } else {
-        stderr.say(message);
-    }
-    exit
 }
 
 /// Shows why the command line is none, or the help that was asked for.
-fn usage(stderr: &Stderr, error: &clap::Error) -> Exit {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Nobody is left to read it where this fails.
-            let _ = error.print();
-            Exit::Done
-        }
-        _ => fail(stderr, wants_json(), Exit::Usage, Exit::Usage.name(), error.to_string().trim_end()),
+fn usage(stderr: &Stderr, error: &clap::Error) -> Ended {
+    if let ErrorKind::DisplayHelp | ErrorKind::DisplayVersion = error.kind() {
+        // Nobody is left to read it where this fails.
+        let _ = error.print();
+        return Ended { exit: Exit::Done, is_json: false };
     }
+    let is_json = wants_json();
+    stderr.say(&if is_json { json::usage(error) } else { error.to_string().trim_end().to_owned() });
+    Ended { exit: Exit::Usage, is_json }
 }
 
-/// True where the command line could not be read, but asks for documents: only that word tells what its caller reads.
+/// True where the command line asks for documents, as far as that can be told without reading it.
 fn wants_json() -> bool {
     std::env::args_os().any(|word| word == "--json")
 }

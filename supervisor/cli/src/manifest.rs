@@ -31,11 +31,11 @@ const TASK_KEYS: [&str; 9] =
 /// [`Refused`] with every problem that was found, each with its file, line and column.
 pub(crate) fn read(path: &Path, flags: &Flags) -> Result<Plan, Refused> {
     let file = path.display();
-    let text = load(path).map_err(|error| Refused(vec![format!("{file}: cannot be read: {error}")]))?;
+    let text = load(path).map_err(|error| Refused::one(format!("{file}: cannot be read: {error}")))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut problems = Problems::new(file, &text);
     let plan = parse(&text, folder, flags, &mut problems);
-    plan.filter(|_| problems.is_empty()).ok_or_else(|| Refused(problems.into_lines()))
+    plan.filter(|_| problems.is_empty()).ok_or_else(|| problems.into())
 }
 
 fn load(path: &Path) -> io::Result<String> {
@@ -72,7 +72,7 @@ fn parse(text: &str, folder: &Path, flags: &Flags, problems: &mut Problems<'_>) 
     }
     let deadline = top.field("deadline").and_then(|field| field.duration(problems));
     let common = Common {
-        cwd: top.field("cwd").and_then(|field| folder_of(&field, folder, problems)),
+        cwd: top.field("cwd").and_then(|field| common_folder(&field, folder, flags, problems)),
         env: top.field("env").map(|field| field.variables(problems)).unwrap_or_default(),
     };
     let tasks = tasks(&sections, folder, (&common, deadline, flags), problems);
@@ -94,7 +94,7 @@ fn concurrency(top: &Section<'_, '_>, problems: &mut Problems<'_>) -> usize {
 fn fail_on(top: &Section<'_, '_>, problems: &mut Problems<'_>) -> Option<FailOn> {
     let field = top.field("fail_on")?;
     match field.string(problems)? {
-        "none_ok" => Some(FailOn::NoneOk),
+        "none_ok" | "none-ok" => Some(FailOn::NoneOk),
         "partial" => Some(FailOn::Partial),
         other => {
             field.wrong(format!("`{other}` is not \"partial\" or \"none_ok\""), problems);
@@ -130,8 +130,10 @@ fn release(field: &Field<'_, '_>, members: usize, problems: &mut Problems<'_>) -
     let mut count = |key| {
         let field = counts.field(key)?;
         let n = field.integer(1, GROUP_MEMBERS_MAX as u64, problems)?;
-        if n > members as u64 {
-            field.wrong(format!("{n} can never be reached by {members} tasks"), problems);
+        // Without any task that is what is wrong.
+        if members > 0 && n > members as u64 {
+            let tasks = if members == 1 { "1 task".to_owned() } else { format!("{members} tasks") };
+            field.wrong(format!("{n} can never be reached by {tasks}"), problems);
         }
         u32::try_from(n).ok()
     };
@@ -161,7 +163,7 @@ fn tasks(
             None => {}
         }
     }
-    for (n, problem) in plan::id_problems(&ids) {
+    for (n, problem) in plan::id_problems(&ids, "id") {
         let at = sections.get(n).map_or(0, |section| section.place("id"));
         problems.add(at, "id", problem);
     }
@@ -230,7 +232,21 @@ fn label<'t>(field: &Field<'t, '_>, problems: &mut Problems<'_>) -> Option<&'t s
     Some(label)
 }
 
-/// A folder, from the manifest's own where it is relative. Whether it exists is found out when the task starts.
+/// The folder of all tasks. It is there, unless `--cwd` stands in for it.
+fn common_folder(
+    field: &Field<'_, '_>,
+    folder: &Path,
+    flags: &Flags,
+    problems: &mut Problems<'_>,
+) -> Option<PathBuf> {
+    let path = folder_of(field, folder, problems)?;
+    if flags.cwd.is_none() && !path.is_dir() {
+        field.wrong(format!("{} is no folder", path.display()), problems);
+    }
+    Some(path)
+}
+
+/// A folder, from the manifest's own where it is relative. Whether a task's own exists is found out when it starts.
 fn folder_of(field: &Field<'_, '_>, folder: &Path, problems: &mut Problems<'_>) -> Option<PathBuf> {
     let text = field.string(problems)?;
     if text.is_empty() || text.contains('\0') {

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fanin_protocol::limits::{GROUP_MEMBERS_MAX, LABEL_BYTES_MAX, RUN_SLOTS};
+use fanin_protocol::limits::{GROUP_MEMBERS_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, RUN_SLOTS};
 use fanin_protocol::spec::{SpecError, millis};
-use fanin_protocol::{CommandLine, CommandSpec, JobId, JobLimits, Policy, Spec, text};
+use fanin_protocol::{CommandLine, CommandSpec, IdError, JobId, JobLimits, Policy, Spec, text};
 
 use crate::args::{Flags, Inline, RunArgs};
 use crate::each;
@@ -51,13 +51,39 @@ pub(crate) struct Plan {
     pub(crate) fail_on: Option<FailOn>,
 }
 
-/// Why nothing can be run: one line for each problem found.
+/// Why nothing can be run.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refused(pub(crate) Vec<String>);
+pub(crate) struct Refused {
+    /// One line for each problem found.
+    pub(crate) problems: Vec<String>,
+    /// Each line begins with its place in a manifest.
+    pub(crate) has_places: bool,
+    /// The way out, where it is known and no part of the problems.
+    pub(crate) hint: Option<String>,
+}
 
 impl Refused {
-    fn one(problem: impl Into<String>) -> Self {
-        Self(vec![problem.into()])
+    fn all(problems: Vec<String>) -> Self {
+        Self { problems, has_places: false, hint: None }
+    }
+
+    /// One problem.
+    pub(crate) fn one(problem: impl Into<String>) -> Self {
+        Self::all(vec![problem.into()])
+    }
+
+    fn with_hint(self, hint: &str) -> Self {
+        Self { hint: Some(hint.to_owned()), ..self }
+    }
+
+    /// What people read.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        if self.has_places {
+            // Each has its way out beside it.
+            return self.problems.clone();
+        }
+        let lines = self.problems.iter().map(|problem| format!("error: {problem}"));
+        lines.chain(self.hint.iter().map(|hint| format!("hint: {hint}"))).collect()
     }
 }
 
@@ -141,11 +167,13 @@ pub(crate) fn plan(args: &RunArgs, inline: &[Inline], stdin: impl Read) -> Resul
             manifest::read(file.as_ref(), flags)?
         }
         (None, None, []) => {
-            return Err(Refused::one(
-                "nothing to run: give shell lines, --task, --each or a manifest; `fanin run --help` has examples",
-            ));
+            return Err(Refused::one("nothing to run: give shell lines, --task, --each or a manifest")
+                .with_hint("`fanin run --help` has examples"));
         }
-        (None, None, inline) => of_tasks(inline_tasks(inline, flags)?),
+        (None, None, inline) => {
+            refuse_manifest_among(inline)?;
+            of_tasks(inline_tasks(inline, flags)?)
+        }
     };
     if let Some(concurrency) = flags.concurrency {
         plan.concurrency = concurrency;
@@ -161,6 +189,22 @@ pub(crate) fn plan(args: &RunArgs, inline: &[Inline], stdin: impl Read) -> Resul
             "--timeout: {timeout} ms can never pass, since the manifest's `deadline` of {deadline} ms comes first"
         ))),
         _ => Ok(plan),
+    }
+}
+
+/// A manifest beside other tasks would be run as a shell line.
+fn refuse_manifest_among(inline: &[Inline]) -> Result<(), Refused> {
+    let lines = inline.iter().filter_map(|inline| match inline {
+        Inline::Line(line) => Some(line),
+        Inline::Task(_) => None,
+    });
+    let is_manifest = |line: &&String| line.ends_with(".toml") && Path::new(line).is_file();
+    match lines.into_iter().find(is_manifest) {
+        None => Ok(()),
+        Some(file) => {
+            Err(Refused::one(format!("{file}: a manifest stands alone, without other tasks beside it"))
+                .with_hint("run it by itself, or put the other tasks into it"))
+        }
     }
 }
 
@@ -211,8 +255,8 @@ fn inline_tasks(inline: &[Inline], flags: &Flags) -> Result<Vec<Task>, Refused> 
             Err(SpecError { problem, .. }) => problems.push(format!("task {}: {problem}", n + 1)),
         }
     }
-    problems.extend(id_problems(&names).into_iter().map(|(_, problem)| format!("--task: {problem}")));
-    if problems.is_empty() { Ok(tasks) } else { Err(Refused(problems)) }
+    problems.extend(id_problems(&names, "name").into_iter().map(|(_, problem)| format!("--task: {problem}")));
+    if problems.is_empty() { Ok(tasks) } else { Err(Refused::all(problems)) }
 }
 
 /// A label for a task that nobody named: its text on one line.
@@ -229,18 +273,20 @@ pub(crate) fn generated_id(n: usize) -> String {
 }
 
 /// What is wrong with the ids of a group's tasks, by the place of the task (from 0): a bad one, one that is there
-/// twice, and one that clashes with a generated one.
-pub(crate) fn id_problems(given: &[Option<&str>]) -> Vec<(usize, String)> {
+/// twice, and one that clashes with a generated one. `noun` is what an id is called where it was written.
+pub(crate) fn id_problems(given: &[Option<&str>], noun: &str) -> Vec<(usize, String)> {
     let generated = given.iter().enumerate().filter(|(_, id)| id.is_none());
     let mut taken: HashMap<String, usize> = generated.map(|(n, _)| (generated_id(n), n)).collect();
     let mut problems = Vec::new();
     for (n, id) in given.iter().enumerate().filter_map(|(n, id)| Some((n, (*id)?))) {
         if let Err(error) = JobId::parse(id) {
-            problems.push((n, error.to_string()));
+            problems.push((n, id_problem(&error, noun)));
         } else if let Some(other) = taken.get(id) {
             let who = match given.get(*other) {
-                Some(Some(_)) => format!("task {} has the id `{id}` already", other + 1),
-                Some(None) | None => format!("`{id}` is what task {} is called, which has no id", other + 1),
+                Some(Some(_)) => format!("task {} has the {noun} `{id}` already", other + 1),
+                Some(None) | None => {
+                    format!("`{id}` is what task {} is called, which has no {noun}", other + 1)
+                }
             };
             problems.push((n, format!("{who}; choose another")));
         } else {
@@ -248,6 +294,21 @@ pub(crate) fn id_problems(given: &[Option<&str>]) -> Vec<(usize, String)> {
         }
     }
     problems
+}
+
+fn id_problem(error: &IdError, noun: &str) -> String {
+    match error {
+        IdError::Empty => {
+            format!("the {noun} is empty; use 1 to {ID_BYTES_MAX} characters of A-Z a-z 0-9 _ -")
+        }
+        IdError::TooLong { id, len } => {
+            format!("the {noun} `{id}...` has {len} characters; at most {ID_BYTES_MAX} are allowed")
+        }
+        IdError::Character { id, found } => {
+            format!("the {noun} `{id}` holds {found:?}; use only A-Z a-z 0-9 _ -")
+        }
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -304,34 +365,51 @@ mod tests {
             task 1: the command line is empty
             --task: `nameless` has no name; write --task NAME='COMMAND'
             task 5: the command line is empty
-            --task: id `a b` holds ' '; use only A-Z a-z 0-9 _ -
-            --task: task 4 has the id `c` already; choose another"#]]
-        .assert_eq(&refused.unwrap_err().0.join("\n"));
+            --task: the name `a b` holds ' '; use only A-Z a-z 0-9 _ -
+            --task: task 4 has the name `c` already; choose another"#]]
+        .assert_eq(&refused.unwrap_err().problems.join("\n"));
     }
 
     #[test]
     fn a_name_must_not_be_that_of_a_task_without_one() {
         let refused = planned(&["true", "--task", "task_1=true", "--task", "task_3=true"], "").unwrap_err();
-        assert_eq!(refused.0, ["--task: `task_1` is what task 1 is called, which has no id; choose another"]);
+        assert_eq!(
+            refused.problems,
+            ["--task: `task_1` is what task 1 is called, which has no name; choose another"]
+        );
     }
 
     #[test]
     fn nothing_to_run_is_a_problem() {
-        assert!(planned(&[], "").unwrap_err().0[0].starts_with("nothing to run"));
-        assert!(planned(&["--each", "x"], "\n").unwrap_err().0[0].contains("no line"));
+        assert!(planned(&[], "").unwrap_err().problems[0].starts_with("nothing to run"));
+        assert!(planned(&["--each", "x"], "\n").unwrap_err().problems[0].contains("no line"));
     }
 
     #[test]
     fn a_folder_that_is_none_is_refused() {
         assert_eq!(
-            planned(&["true", "--cwd", "no/such"], "").unwrap_err().0,
+            planned(&["true", "--cwd", "no/such"], "").unwrap_err().problems,
             ["--cwd: no/such is no folder"]
         );
     }
 
     #[test]
+    fn a_manifest_stands_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("m.toml");
+        std::fs::write(&file, "").unwrap();
+        let file = file.to_str().unwrap();
+        for words in [&["true", file][..], &[file, "true"], &[file, "--task", "x=true"]] {
+            let refused = planned(words, "").unwrap_err();
+            assert!(refused.problems[0].contains("m.toml: a manifest stands alone"), "{refused:?}");
+        }
+        // What is no file may be a command.
+        assert!(planned(&["./no-such.toml", "true"], "").is_ok());
+    }
+
+    #[test]
     fn a_single_word_that_ends_in_toml_is_never_run() {
-        assert!(planned(&["no/such.toml"], "").unwrap_err().0[0].starts_with("no/such.toml: "));
+        assert!(planned(&["no/such.toml"], "").unwrap_err().problems[0].starts_with("no/such.toml: "));
         assert!(planned(&["cat x.toml", "cat y.toml"], "").is_ok());
         assert!(planned(&["--task", "show=cat x.toml"], "").is_ok());
     }

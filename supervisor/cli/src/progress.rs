@@ -109,16 +109,13 @@ fn plain(view: &View, change: Change, words: &Words) -> Option<String> {
     };
     let line = view.get(place)?;
     let (label, end) = (&line.label, line.end(place));
-    let said = words.of(&end);
+    let said = words.brief(&end);
     let took = line.took_ms(0).map(text::duration);
     let after = |word: &str| took.map(|took| format!(" {word} {took}")).unwrap_or_default();
     Some(match (end.status, end.cause) {
         (Status::Completed, _) => format!("ok    {label}{}", after("in")),
         (Status::Cancelled, _) => format!("stop  {label}: {said}{}", after("after")),
-        (_, Some(Cause::Failed)) => {
-            // The first word says that it failed.
-            format!("FAIL  {label}: {}{}", said.strip_prefix("failed: ").unwrap_or(&said), after("in"))
-        }
+        (_, Some(Cause::Failed)) => format!("FAIL  {label}: {said}{}", after("in")),
         _ => format!("FAIL  {label}: {said}"),
     })
 }

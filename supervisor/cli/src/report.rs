@@ -64,7 +64,7 @@ impl Report<'_> {
         self.write_list(out, &entries, |entry| !is_later(entry), &kept)?;
         for entry in entries.filter(|entry| is_later(entry)) {
             let mark = self.style.mark(Mark::Failed);
-            writeln!(out, "\n{mark} {}: {}", label(&entry), self.said(&entry))?;
+            writeln!(out, "\n{mark} {}: {}", label(&entry), self.said(&entry, Words::brief))?;
             write_output(out, &entry, &kept)?;
         }
         if launched > SCREEN_TASKS {
@@ -142,11 +142,11 @@ impl Report<'_> {
         let label = console::pad_str(&label, width, console::Alignment::Left, None);
         let ran = |start: u64| text::duration(entry.ended_at_ms.unwrap_or(start).saturating_sub(start));
         let took = entry.started_at_ms.map_or_else(|| "-".to_owned(), ran);
-        format!("{mark} {label}  {took:>7}  {}", self.said(entry))
+        format!("{mark} {label}  {took:>7}  {}", self.said(entry, Words::of))
     }
 
     /// How a task ended, and what is not sure about it.
-    fn said(&self, entry: &ResultEntry) -> String {
+    fn said(&self, entry: &ResultEntry, words: impl Fn(&Words, &End<'_>) -> String) -> String {
         let end = End {
             place: usize::try_from(entry.index).unwrap_or(usize::MAX),
             status: entry.status,
@@ -155,7 +155,7 @@ impl Report<'_> {
             message: entry.message.as_deref(),
             is_started: entry.started_at_ms.is_some(),
         };
-        let mut said = self.words.of(&end);
+        let mut said = words(self.words, &end);
         for (flag, words) in [
             (entry.completed_anyway, "; it had done its work when it was stopped"),
             (entry.unreaped, "; it did not end in time and may still be alive"),

@@ -54,6 +54,12 @@ impl Words {
         words
     }
 
+    /// [`Words::of`] where something else says already whether it failed.
+    pub(crate) fn brief(&self, end: &End<'_>) -> String {
+        let words = self.of(end);
+        words.strip_prefix("failed: ").map_or_else(|| words.clone(), ToOwned::to_owned)
+    }
+
     fn cause(&self, cause: Cause, end: &End<'_>) -> String {
         let limits = self.limits.get(end.place);
         let after = |words: &str, limit: Option<u64>| {
@@ -134,6 +140,7 @@ mod tests {
         ] {
             assert_eq!(words.of(&end), expected);
         }
+        assert_eq!(words.brief(&end(error, Cause::Failed, Some("exit status 3"))), "exit status 3");
     }
 
     #[test]

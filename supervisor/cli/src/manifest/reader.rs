@@ -9,6 +9,7 @@ use fanin_protocol::limits::PROBLEMS_SHOWN_MAX;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::duration;
+use crate::plan::Refused;
 
 /// Problems of one file, by their place in it.
 #[derive(Debug)]
@@ -16,11 +17,13 @@ pub(crate) struct Problems<'t> {
     file: String,
     text: &'t str,
     found: Vec<(usize, String)>,
+    /// The way out of the first problem that has a clear one.
+    hint: Option<String>,
 }
 
 impl<'t> Problems<'t> {
     pub(crate) fn new(file: impl Display, text: &'t str) -> Self {
-        Self { file: file.to_string(), text, found: Vec::new() }
+        Self { file: file.to_string(), text, found: Vec::new(), hint: None }
     }
 
     /// Adds what is wrong with `key` at byte `at`.
@@ -32,8 +35,13 @@ impl<'t> Problems<'t> {
         self.found.is_empty()
     }
 
+    /// Keeps the way out of a problem; the first one stays.
+    fn hint(&mut self, hint: String) {
+        self.hint.get_or_insert(hint);
+    }
+
     /// The problems as `FILE:LINE:COLUMN: KEY: what is wrong`, in the order of the file.
-    pub(crate) fn into_lines(mut self) -> Vec<String> {
+    fn into_lines(mut self) -> Vec<String> {
         self.found.sort_by_key(|(at, _)| *at);
         let more = self.found.len().saturating_sub(PROBLEMS_SHOWN_MAX);
         let shown = self.found.iter().take(PROBLEMS_SHOWN_MAX);
@@ -49,6 +57,13 @@ impl<'t> Problems<'t> {
             lines.push(format!("{}: and {more} problems more", self.file));
         }
         lines
+    }
+}
+
+impl From<Problems<'_>> for Refused {
+    fn from(mut problems: Problems<'_>) -> Self {
+        let hint = problems.hint.take();
+        Self { problems: problems.into_lines(), has_places: true, hint }
     }
 }
 
@@ -87,6 +102,7 @@ impl<'t, 'i> Section<'t, 'i> {
             let hint = if elsewhere.0.contains(&name) {
                 format!("it belongs {}", elsewhere.1)
             } else if let Some(near) = nearest(name, known) {
+                problems.hint(format!("write `{near}` instead of `{name}`"));
                 format!("did you mean `{near}`?")
             } else {
                 format!("the keys here are {}", known.join(", "))

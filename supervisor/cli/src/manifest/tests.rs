@@ -8,15 +8,19 @@ use fanin_protocol::{CommandSpec, Spec};
 use super::*;
 
 fn parsed(text: &str, flags: &Flags) -> Result<Plan, Refused> {
+    parsed_in(Path::new("/base"), text, flags)
+}
+
+fn parsed_in(folder: &Path, text: &str, flags: &Flags) -> Result<Plan, Refused> {
     let mut problems = Problems::new("m.toml", text);
-    let plan = parse(text, Path::new("/base"), flags, &mut problems);
-    plan.filter(|_| problems.is_empty()).ok_or_else(|| Refused(problems.into_lines()))
+    let plan = parse(text, folder, flags, &mut problems);
+    plan.filter(|_| problems.is_empty()).ok_or_else(|| problems.into())
 }
 
 /// Compares what is said about a bad manifest.
 fn check(text: &str, expected: &Expect) {
-    let Refused(lines) = parsed(text, &Flags::default()).unwrap_err();
-    expected.assert_eq(&format!("{}\n", lines.join("\n")));
+    let refused = parsed(text, &Flags::default()).unwrap_err();
+    expected.assert_eq(&format!("{}\n", refused.lines().join("\n")));
 }
 
 fn command(task: &Task) -> &CommandSpec {
@@ -49,7 +53,9 @@ shell = "true"
 
 #[test]
 fn every_key_is_understood() {
-    let plan = parsed(FULL, &Flags::default()).unwrap();
+    let base = tempfile::tempdir().unwrap();
+    std::fs::create_dir(base.path().join("work")).unwrap();
+    let plan = parsed_in(base.path(), FULL, &Flags::default()).unwrap();
     assert_eq!(plan.description.as_deref(), Some("everything a manifest can say"));
     assert_eq!((plan.concurrency, plan.fail_on), (3, Some(FailOn::NoneOk)));
     assert_eq!(plan.policy, Policy { ok: Some(1), not_ok: Some(2), at_ms: Some(7_200_000) });
@@ -62,7 +68,50 @@ fn every_key_is_understood() {
     assert_eq!(first.env, [("A", "top"), ("B", "own")].map(|(k, v)| (k.into(), v.into())).into());
     assert_eq!(first.cwd.as_deref(), Some(Path::new("/elsewhere")));
     assert_eq!(second.line, CommandLine::Shell("true".into()));
-    assert_eq!(second.cwd.as_deref(), Some(Path::new("/base/work")));
+    assert_eq!(second.cwd, Some(base.path().join("work")));
+}
+
+#[test]
+fn a_folder_for_all_tasks_that_is_none_is_refused_and_one_that_a_flag_stands_in_for_is_not() {
+    let text = "cwd = 'no/such'\n[[task]]\nshell = 'true'\ncwd = 'nor/this'\n";
+    check(
+        text,
+        &expect![[r#"
+        m.toml:1:7: cwd: /base/no/such is no folder
+    "#]],
+    );
+    let flags = Flags { cwd: Some("/".into()), ..Flags::default() };
+    assert!(parsed(text, &flags).is_ok());
+}
+
+#[test]
+fn both_spellings_of_none_ok_are_understood() {
+    for word in ["none_ok", "none-ok"] {
+        let plan = parsed(&format!("fail_on = '{word}'\n[[task]]\nshell = 'true'"), &Flags::default());
+        assert_eq!(plan.unwrap().fail_on, Some(FailOn::NoneOk));
+    }
+}
+
+#[test]
+fn one_mistake_is_told_once() {
+    check(
+        "release = { ok = 1 }\n[task]\nshell = 'true'",
+        &expect![[r#"
+        m.toml:2:1: task: must be an array of tables; write [[task]] with two brackets, not a table
+    "#]],
+    );
+    check(
+        "env = { 'A=B' = 'x' }\n[[task]]\nshell = 'true'\n[[task]]\nshell = 'true'",
+        &expect![[r#"
+        m.toml:1:17: env.A=B: a name is empty or holds `=`, or a NUL byte is in it or its value
+    "#]],
+    );
+}
+
+#[test]
+fn the_nearest_key_is_the_way_out() {
+    let refused = parsed("[[task]]\nshel = 'x'\ncomand = 'y'", &Flags::default()).unwrap_err();
+    assert_eq!(refused.hint.as_deref(), Some("write `command` instead of `comand`"));
 }
 
 #[test]
@@ -230,8 +279,8 @@ shell = "true"
 "#,
         &expect![[r#"
             m.toml:6:6: id: task 1 has the id `a` already; choose another
-            m.toml:9:6: id: an id is empty; use 1 to 64 characters of A-Z a-z 0-9 _ -
-            m.toml:12:6: id: id `a b` holds ' '; use only A-Z a-z 0-9 _ -
+            m.toml:9:6: id: the id is empty; use 1 to 64 characters of A-Z a-z 0-9 _ -
+            m.toml:12:6: id: the id `a b` holds ' '; use only A-Z a-z 0-9 _ -
             m.toml:15:6: id: `task_6` is what task 6 is called, which has no id; choose another
         "#]],
     );
@@ -311,8 +360,8 @@ fn counts_that_can_never_come_true_are_refused() {
     check(
         "release = { ok = 2 }\n[[task]]\nshell = 'true'",
         &expect![[r#"
-        m.toml:1:18: release.ok: 2 can never be reached by 1 tasks
-    "#]],
+            m.toml:1:18: release.ok: 2 can never be reached by 1 task
+        "#]],
     );
     check(
         "release = {}\n[[task]]\nshell = 'true'",
@@ -357,7 +406,7 @@ fn broken_syntax_is_told_with_its_place() {
 #[test]
 fn no_more_problems_are_shown_than_a_screen_takes() {
     let text = "[[task]]\n".repeat(80);
-    let Refused(lines) = parsed(&text, &Flags::default()).unwrap_err();
+    let lines = parsed(&text, &Flags::default()).unwrap_err().problems;
     assert_eq!((lines.len(), lines.last().unwrap().as_str()), (51, "m.toml: and 30 problems more"));
 }
 

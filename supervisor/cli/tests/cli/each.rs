@@ -1,4 +1,4 @@
-//! One task for each line of standard input: a line is an argument and never a program.
+//! One task for each line of standard input: a line is an argument, and no program to the shell that fanin starts.
 
 use crate::common::{run, run_with_input};
 use fanin_protocol::limits::VARIABLE_BYTES_MAX;

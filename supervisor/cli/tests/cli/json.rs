@@ -7,6 +7,7 @@ use tempfile::tempdir;
 fn document(words: &[&str]) -> (Option<i32>, Value) {
     let folder = tempdir().unwrap();
     let ended = run(folder.path(), &[&["--json"], words].concat());
+    assert!(ended.stderr.contains("start ") && !ended.stderr.contains("fanin: exit"), "{}", ended.stderr);
     assert!(ended.stdout.ends_with('\n') && ended.stdout.lines().count() == 1, "{}", ended.stdout);
     (ended.code, serde_json::from_str(&ended.stdout).unwrap())
 }
@@ -61,9 +62,13 @@ fn an_error_is_a_document_too() {
     for words in [["--json", "no/such.toml"], ["--json", "--no-such-flag"]] {
         let ended = run(folder.path(), &words);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""));
-        let document: Value = serde_json::from_str(ended.stderr.lines().next().unwrap()).unwrap();
+        let document: Value = serde_json::from_str(&ended.stderr).unwrap();
         assert_eq!((&document["schema"], &document["code"]), (&json!("fanin.error/1"), &json!("usage")));
         let named = words[1].trim_start_matches('-');
-        assert!(document["message"].as_str().unwrap().contains(named), "{document}");
+        let message = document["message"].as_str().unwrap();
+        assert!(
+            message.contains(named) && !message.contains("Usage") && !message.starts_with("error"),
+            "{document}"
+        );
     }
 }

@@ -210,22 +210,28 @@ fn an_interrupt_that_is_ignored_from_the_start_stays_ignored_and_a_term_does_not
 #[test]
 #[cfg(target_os = "linux")]
 fn a_signal_before_anything_is_started_has_its_exit_code_and_line() {
-    for (name, number, code, word) in [
-        ("HUP", 1, 130, "130 (signal_hup)"),
-        ("INT", 2, 130, "130 (signal_int)"),
-        ("TERM", 15, 143, "143 (signal_term)"),
-    ] {
-        let folder = tempdir().unwrap();
-        // Its standard input never ends.
-        let (input, _held) = std::io::pipe().unwrap();
-        let mut command = fanin(folder.path(), &["run", "--each", "touch {}"]);
-        command.stdin(input);
-        let running = Running::start(command);
-        catches(running.id(), number);
-        running.signal(name);
-        let ended = running.end();
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{}", ended.stderr);
-        assert_eq!(ended.stderr, format!("fanin: exit {word}\n"));
+    for (name, number, code) in [("HUP", 1, 130), ("INT", 2, 130), ("TERM", 15, 143)] {
+        let word = format!("signal_{}", name.to_lowercase());
+        for is_json in [false, true] {
+            let folder = tempdir().unwrap();
+            // Its standard input never ends.
+            let (input, _held) = std::io::pipe().unwrap();
+            let json = is_json.then_some("--json");
+            let words: Vec<_> = ["run", "--each", "touch {}"].into_iter().chain(json).collect();
+            let mut command = fanin(folder.path(), &words);
+            command.stdin(input);
+            let running = Running::start(command);
+            catches(running.id(), number);
+            running.signal(name);
+            let ended = running.end();
+            assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{}", ended.stderr);
+            if is_json {
+                let document: serde_json::Value = serde_json::from_str(&ended.stderr).unwrap();
+                assert_eq!(document["code"], word);
+            } else {
+                assert_eq!(ended.stderr, format!("fanin: exit {code} ({word})\n"));
+            }
+        }
     }
 }
 
