@@ -69,6 +69,25 @@ models! {
         crashes: 1,
         ..Menu::default()
     };
+    /// BAR-10, BAR-15: waits on parts of a group of three, so that some results are taken and some are not.
+    three_jobs = Menu {
+        launches: vec!["launch closure as=g a b c"],
+        waiters: 2,
+        waits: vec!["all a b c", "all a b", "all c", "any b c", "group g", "wake"],
+        ends: vec![How::Ok],
+        crashes: 1,
+        ..Menu::default()
+    };
+    /// BAR-9, SC-9: two parents, one of which goes; waits on what belongs to the other.
+    two_sessions = Menu {
+        launches: vec!["launch closure as=g a", "launch in=t closure as=h b"],
+        waiters: 2,
+        waits: vec!["all a b", "all in=t a b", "wake", "wake t", "group h"],
+        ends: vec![How::Ok],
+        crashes: 1,
+        others: vec!["session t", "close t"],
+        ..Menu::default()
+    };
     /// BAR-5, BAR-6, BAR-9, W-4: launches join the group of a turn.
     turn_groups = Menu {
         launches: vec!["start closure as=g a", "start closure as=h b"],

@@ -653,3 +653,31 @@ fn a_wait_of_another_session_takes_nothing() {
         "#]],
     );
 }
+
+// BAR-15: a turn's group whose results were all taken in the turn wakes nobody.
+#[test]
+fn a_group_taken_before_its_seal_leaves_no_wake() {
+    check(
+        "turn; start a; start b; end a; wait w1 all a; ack w1; end b; wait w2 any b; ack w2; wait w3 group g1; turn-end; wait w4 wake",
+        expect![[r#"
+            run.started turn of s
+            job.queued a
+            run.started a
+            job.queued b
+            run.started b
+            run.ended a completed
+            job.ended a completed
+            -> w1: [a completed]
+            message.taken a by waiter
+            run.ended b completed
+            job.ended b completed
+            -> w2: [b completed]
+            message.taken b by waiter
+            run.ended turn of s completed
+            group.sealed [a b]
+            group.fired all_ok [a completed, b completed]
+            message.taken [a b] by results
+            -> w3: group [a completed, b completed] (already delivered)
+        "#]],
+    );
+}
