@@ -154,3 +154,13 @@ pub const KILL_SLACK: Duration = Duration::from_secs(2);
 
 /// Notices about signals that wait to be shown: the four that change something, and a few impatient ones.
 pub const SIGNALS_TOLD_MAX: usize = 16;
+
+/// Lines of progress that wait for a reader of standard error: four times what a pipe holds. A reader that falls
+/// further behind is told how many were left out.
+pub const STDERR_HELD_BYTES_MAX: usize = 256 * 1024;
+
+/// At the end of `fanin run`: how long its last words may take to reach a slow reader of standard error.
+pub const STDERR_WAIT: Duration = Duration::from_secs(1);
+
+/// One variable of a command: its name, `=`, its value and a NUL byte. Linux takes no longer text (SC-12).
+pub const VARIABLE_BYTES_MAX: usize = 128 * 1024;

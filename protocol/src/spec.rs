@@ -133,18 +133,22 @@ impl CommandSpec {
     }
 
     fn check(&self) -> Result<(), SpecError> {
+        let field = match &self.line {
+            CommandLine::Shell(_) => "shell",
+            CommandLine::Argv(_) => "command",
+        };
         let texts: Vec<&str> = match &self.line {
             CommandLine::Shell(line) if line.trim().is_empty() => {
-                return Err(SpecError::new("shell", "the command line is empty"));
+                return Err(SpecError::new(field, "the command line is empty"));
             }
             CommandLine::Argv(argv) if argv.first().is_none_or(String::is_empty) => {
-                return Err(SpecError::new("command", "the program is missing"));
+                return Err(SpecError::new(field, "the program is missing"));
             }
             CommandLine::Shell(line) => vec![line],
             CommandLine::Argv(argv) => argv.iter().map(String::as_str).collect(),
         };
         if texts.iter().any(|text| text.contains('\0')) {
-            return Err(SpecError::new("command", "a NUL byte cannot be part of a command line"));
+            return Err(SpecError::new(field, "a NUL byte cannot be part of a command line"));
         }
         for (name, value) in &self.env {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
@@ -158,7 +162,7 @@ impl CommandSpec {
             + self.env.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
         if total > COMMAND_BYTES_MAX {
             return Err(SpecError::new(
-                "command",
+                field,
                 format!(
                     "command and environment have {total} bytes; at most {COMMAND_BYTES_MAX} are allowed"
                 ),

@@ -177,7 +177,7 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotCurrent`] where the id has another lifetime now; [`CallError::Closed`].
+    /// [`Refusal::NotCurrent`](crate::Refusal::NotCurrent) where the id has another lifetime now; [`CallError::Closed`].
     ///
     /// # Cancel safety
     ///

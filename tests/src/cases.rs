@@ -77,12 +77,16 @@ impl Gate {
     }
 
     /// Blocks the thread until it is open.
+    ///
+    /// # Panics
+    ///
+    /// Where that takes longer than [`STUCK`].
     pub fn block(&self) {
         let mut passed = std::pin::pin!(self.passed());
         let (wake, woken) = mpsc::channel();
         let waker = Waker::from(Arc::new(Ring(wake)));
         while passed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-            woken.recv().expect("the waker is still held here");
+            woken.recv_timeout(STUCK).expect("the gate is opened");
         }
     }
 }

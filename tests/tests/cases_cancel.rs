@@ -431,6 +431,34 @@ async fn a_cancel_is_polite_first_and_ends_in_its_bound() {
     no_wake(&session).await;
 }
 
+// B10, R4, SC-9: a slot comes back once, when its job is gone, and not when it is asked to go.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_stopping_keeps_its_slot_until_it_is_gone() {
+    let supervisor = Supervisor::builder().slots(2).start().await.unwrap();
+    let session = supervisor.session("parent").await.unwrap();
+    let alive = Alive::new();
+    let specs = (0..6).map(|n| stubborn(&format!("{n}"), &alive).grace(Duration::from_secs(1 + n)));
+    let group = session.fan_out(specs.collect::<Vec<_>>()).await.unwrap();
+    let running = || {
+        let status = |job| supervisor.get(job).unwrap().status;
+        group.jobs().iter().filter(|job| status(job) == Status::Running).count()
+    };
+    let started = Instant::now();
+    for (ended, job) in group.jobs().iter().enumerate() {
+        tokio::task::yield_now().await;
+        // Told twice, and by two: still one stop of one job.
+        supervisor.cancel(job).await.unwrap();
+        supervisor.cancel(job).await.unwrap();
+        tokio::task::yield_now().await;
+        let left = 2.min(6 - ended);
+        assert_eq!((running(), alive.count()), (left, left), "after {:?}", started.elapsed());
+        over(&supervisor, std::slice::from_ref(job)).await;
+    }
+    assert_eq!((running(), alive.count()), (0, 0));
+    assert_eq!(woken_within(QUIET, &session).await.counts.cancelled, 6);
+    no_wake(&session).await;
+}
+
 // B36, SC-3, J-18: a body that blocks its thread is given up in the bound; others are not touched.
 #[test]
 fn a_body_that_blocks_its_thread_is_given_up_in_time() {

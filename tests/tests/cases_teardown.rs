@@ -326,21 +326,21 @@ fn the_last_record_is_seen_whoever_is_at_the_pump() {
     let runtime = two_workers();
     let (supervisor, session) = runtime.block_on(start_with_parent());
     let mut events = runtime.block_on(supervisor.subscribe(Filter::all(), Since::Start)).unwrap();
-    let (stopping, goes, at_pump, held) = (Gate::new(), Gate::new(), Gate::new(), Gate::new());
-    let (stop, go) = (stopping.clone(), goes.clone());
-    let body = JobSpec::run("last", move |context: RunContext| async move {
-        context.cancelled().await;
-        stop.open();
+    let (begun, goes, at_pump, held) = (Gate::new(), Gate::new(), Gate::new(), Gate::new());
+    let (begin, go) = (begun.clone(), goes.clone());
+    let body = JobSpec::run("last", move |_| async move {
+        begin.open();
         go.passed().await;
         Ok(().into())
     });
     at_once(session.start(body)).unwrap();
-    // On a thread of its own: what the pump wakes on a worker may wait for that worker.
-    let ending = std::thread::spawn({
-        let supervisor = supervisor.clone();
-        move || two_workers().block_on(supervisor.shutdown())
-    });
-    stopping.block();
+    begun.block();
+    // It waits for the end from here on, and goes on on a thread of its own: what the pump wakes on a worker may
+    // wait for that worker.
+    let caller = supervisor.clone();
+    let mut shutdown = Box::pin(async move { caller.shutdown().await });
+    assert!(poll_once(shutdown.as_mut()).is_pending());
+    let ending = std::thread::spawn(move || two_workers().block_on(shutdown));
     // A second one who waits for the end, and blocks the thread that wakes it: that is the one at the pump.
     let (arrive, hold) = (at_pump.clone(), held.clone());
     let waker = Waker::from(Arc::new(Calls(move || {

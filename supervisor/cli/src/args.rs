@@ -28,20 +28,23 @@ const RULES: &str = "\
 A single argument that ends in .toml is a manifest, and so is the value of --file; any other argument is a shell line.
 To run a command that ends in .toml alone, name it: --task show='cat Cargo.toml'.
 
-With --each, {} is the line as one argument, whatever it holds; without {} it is the last argument. The shell that
-fanin starts never reads the line as code; a command that starts a shell of its own may (sh -c \"... {}\", ssh, eval).
-Write -- before {} where a line may begin with a dash: --each 'wc -l -- {}'. The line is in $FANIN_LINE, too. Empty
-lines are skipped. \\{} stays {}.
+With --each, {} is the line as one argument, whatever it holds, outside quotes or inside double quotes; a template that
+is one simple command and has no {} gets it as its last argument. The line is in $FANIN_LINE, too: a template that names
+it and has no {} is taken as it is. Beside \\, $(...), ${...}, backquotes, # or << {} is refused: write \"$FANIN_LINE\".
+The shell that fanin starts never reads the line as code; a command that starts a shell of its own may (sh -c \"... {}\",
+ssh, eval). Write -- before {} where a line may begin with a dash: --each 'wc -l -- {}'. Empty lines are skipped.
 
 Progress goes to standard error, the result to standard output. Tasks have no standard input. People see every task.
 The document of --json is bounded: at most 32 KiB of output of a task and 256 KiB of all; above 1,000 tasks it lists
 only tasks that did not complete, at most 1,000, and `entries_omitted` counts the others (docs/result.md).
 
 Ctrl-C (or TERM) once: nothing new starts, running tasks may finish. Twice: they are stopped. A third time: killed.
+A hang-up (HUP) stops at once. HUP or INT stays ignored where it was when fanin started, as nohup does it (on Linux).
 
 Exit codes: 0 done; 1 some tasks did not complete (see --fail-on); 2 wrong command line or manifest, nothing was
 started; 3 the manifest's deadline ended the run; 70 fanin failed, or a process may still be alive; 130 or 143 a
-signal (INT or TERM) ended tasks.";
+signal (INT, HUP or TERM) ended tasks. The code tells of the tasks alone: that standard output is closed, or that its
+reader is gone, does not change it.";
 
 /// The program's words.
 #[derive(Debug, clap::Parser)]

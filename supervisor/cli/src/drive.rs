@@ -23,6 +23,7 @@ use crate::plan::{Plan, Task};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::signals::{Signal, Signals};
+use crate::stderr::{self, Stderr};
 use crate::style::Style;
 use crate::tasks::Tasks;
 use crate::watch::Watch;
@@ -94,27 +95,33 @@ impl DriveError {
 /// # Cancel safety
 ///
 /// Not cancel safe: dropping it stops all tasks and loses the result.
-pub(crate) async fn run(mut plan: Plan, args: &RunArgs) -> Result<Exit, DriveError> {
-    let signals = Signals::catch().map_err(DriveError::Signals)?;
+pub(crate) async fn run(
+    mut plan: Plan,
+    args: &RunArgs,
+    signals: Signals,
+    stderr: &Stderr,
+) -> Result<Exit, DriveError> {
     let supervisor =
         Supervisor::builder().runner(SubprocessRunner::new()).slots(plan.concurrency).start().await?;
     let session = supervisor.session("run").await?;
     let options = GroupOptions { policy: plan.policy, ..GroupOptions::default() };
     let words = Words::new(plan.tasks.iter().map(|task| task.limits).collect());
+    let ids = (0..).zip(&plan.tasks).filter_map(|(index, task)| Some((index, task.id.clone()?))).collect();
     let specs: Vec<_> = std::mem::take(&mut plan.tasks).into_iter().map(spec).collect();
     let group = session.fan_out_with(options, specs).await?;
     let mut shown = Shown {
         supervisor: &supervisor,
         notices: obey(signals, supervisor.clone(), args.drain),
-        progress: Progress::new(args.quiet, words),
+        progress: Progress::new(args.quiet, words, stderr.clone()),
         signal: None,
+        give_up: None,
     };
     let wake = shown.until_fired(&session, group.id()).await?;
     let exit = Exit::of(wake.result(), plan.fail_on, shown.signal);
-    let tasks = Tasks { result: wake.result(), jobs: group.jobs(), supervisor: &supervisor };
+    let tasks = Tasks { result: wake.result(), ids: &ids, jobs: group.jobs(), supervisor: &supervisor };
     let text = render(&plan, tasks, args, exit, shown.progress.words()).map_err(DriveError::Write)?;
     // The result counts as taken when it was written, not before.
-    let exit = match hand_over(text, &mut shown.notices).await {
+    let exit = match hand_over(text, stderr.clone(), &mut shown).await {
         Handed::Written => {
             wake.ack().await?;
             exit
@@ -125,7 +132,10 @@ pub(crate) async fn run(mut plan: Plan, args: &RunArgs) -> Result<Exit, DriveErr
         Handed::Failed(_) if shown.signal == Some(Signal::HangUp) => exit,
         Handed::Failed(error) => return Err(DriveError::Write(error)),
     };
-    supervisor.shutdown().await;
+    tokio::select! {
+        () = supervisor.shutdown() => {}
+        _ = patience(shown.give_up) => {}
+    }
     Ok(exit)
 }
 
@@ -147,6 +157,8 @@ struct Shown<'s> {
     progress: Progress,
     /// The last signal that came in.
     signal: Option<Signal>,
+    /// After a third signal, which is kept with it: when the program ends whatever holds it up.
+    give_up: Option<(Instant, Signal)>,
 }
 
 impl Shown<'_> {
@@ -156,7 +168,6 @@ impl Shown<'_> {
         let mut wake = pin!(session.next_wake());
         let mut redraw = interval(REDRAW_EVERY);
         redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut killed: Option<Instant> = None;
         loop {
             tokio::select! {
                 wake = &mut wake => {
@@ -166,43 +177,54 @@ impl Shown<'_> {
                     self.progress.clear();
                     return Ok(wake?);
                 }
-                Some(notice) = self.notices.recv() => killed = self.notice(notice).or(killed),
-                () = sleep_until(killed.unwrap_or_else(Instant::now)), if killed.is_some() => {
+                Some(notice) = self.notices.recv() => self.notice(notice),
+                _ = patience(self.give_up) => {
                     self.progress.clear();
                     return Err(DriveError::StillAlive);
                 }
                 came = watch.next() => {
                     // A notice comes before what it brought about.
-                    killed = self.notices().or(killed);
+                    self.notices();
                     watch.take(&came, &self.progress);
                 }
-                _ = redraw.tick(), if self.progress.is_live() => watch.draw(&mut self.progress),
+                _ = redraw.tick(), if self.progress.is_live() => watch.draw(&self.progress),
             }
         }
     }
 
-    /// Shows what notices have come; the end of all patience, if one of them was a kill.
-    fn notices(&mut self) -> Option<Instant> {
-        let mut killed = None;
+    /// Shows what notices have come.
+    fn notices(&mut self) {
         while let Ok(notice) = self.notices.try_recv() {
-            killed = self.notice(notice).or(killed);
+            self.notice(notice);
         }
-        killed
     }
 
-    fn notice(&mut self, notice: Notice) -> Option<Instant> {
+    fn notice(&mut self, notice: Notice) {
         self.signal = notice.signal().or(self.signal);
         if let Some(words) = notice.words() {
             self.progress.note(&words, notice.signal());
         }
-        matches!(notice, Notice::Killing(_)).then(|| Instant::now() + KILL_WAIT + KILL_SLACK)
+        if let Notice::Killing(signal) = notice {
+            self.give_up = Some((Instant::now() + KILL_WAIT + KILL_SLACK, signal));
+        }
+    }
+}
+
+/// Waits for the end of all patience, and returns the signal that set it.
+async fn patience(give_up: Option<(Instant, Signal)>) -> Signal {
+    match give_up {
+        Some((at, signal)) => {
+            sleep_until(at).await;
+            signal
+        }
+        None => std::future::pending().await,
     }
 }
 
 fn render(plan: &Plan, tasks: Tasks<'_>, args: &RunArgs, exit: Exit, words: &Words) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     if args.json {
-        json::write(&mut text, tasks.result, exit)?;
+        json::write(&mut text, tasks.result, tasks.ids, exit)?;
     } else {
         let report = Report {
             description: plan.description.as_deref(),
@@ -227,15 +249,20 @@ enum Handed {
 }
 
 /// Writes the result, beside the runtime: a full pipe may block for ever, and a signal must still end the program.
-async fn hand_over(text: Vec<u8>, notices: &mut Receiver<Notice>) -> Handed {
+async fn hand_over(text: Vec<u8>, stderr: Stderr, shown: &mut Shown<'_>) -> Handed {
     let write = tokio::task::spawn_blocking(move || {
+        // One reader has both, and is as quick with the one as with the other.
+        if stderr::is_beside_stdout() {
+            stderr.settle(None);
+        }
         let mut out = io::stdout().lock();
         out.write_all(&text)?;
         out.flush()
     });
     let written = tokio::select! {
         written = write => written,
-        Some(signal) = signal(notices) => return Handed::Interrupted(Exit::Signal(signal)),
+        Some(signal) = signal(&mut shown.notices) => return Handed::Interrupted(Exit::Signal(signal)),
+        signal = patience(shown.give_up) => return Handed::Interrupted(Exit::Signal(signal)),
     };
     match written {
         Ok(Ok(())) => Handed::Written,

@@ -1,12 +1,19 @@
 //! One task for each line of input. A line is handed to the shell in a variable and never becomes part of the text that
 //! this shell reads as a program. What a command makes of its arguments is its own: `eval` and `ssh` read them again.
 
+mod template;
+
 use std::io::{self, Read};
 
-use fanin_protocol::limits::{GROUP_MEMBERS_MAX, INPUT_BYTES_MAX};
+use fanin_protocol::limits::{GROUP_MEMBERS_MAX, INPUT_BYTES_MAX, VARIABLE_BYTES_MAX};
+
+pub(crate) use template::shell_line;
 
 /// The variable that holds the line of a task.
 pub(crate) const LINE_VARIABLE: &str = "FANIN_LINE";
+
+/// Longest line: with its variable's name, `=` and a NUL byte it is one text of an environment.
+const LINE_BYTES_MAX: usize = VARIABLE_BYTES_MAX - LINE_VARIABLE.len() - 2;
 
 /// Why a template or its lines cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +27,18 @@ pub(crate) enum EachError {
          `{{}}` is one argument already and needs no quotes"
     )]
     SingleQuoted,
+    /// Something besides which nobody can be sure how the shell reads a place.
+    #[error(
+        "--each: beside `{0}` it is not certain what the shell makes of a line; \
+         write \"$FANIN_LINE\" where the line belongs, and no `{{}}`"
+    )]
+    Unsure(&'static str),
+    /// A quote without its end.
+    #[error("--each: a quote is not closed")]
+    Unclosed,
+    /// The line could go to any of several commands.
+    #[error("--each: this is not one simple command; write `{{}}` where the line belongs")]
+    NoPlace,
     /// Nothing to run.
     #[error("--each: there was no line on standard input, so there is nothing to run")]
     NoLine,
@@ -35,118 +54,20 @@ pub(crate) enum EachError {
     /// The line cannot be an argument of a program.
     #[error("--each: line {0} of standard input holds a NUL byte; end each name with a line feed instead")]
     Nul(usize),
+    /// The line cannot be in an environment.
+    #[error(
+        "--each: line {line} of standard input has {bytes} bytes; at most {} are allowed",
+        LINE_BYTES_MAX
+    )]
+    LongLine {
+        /// Its number, from 1.
+        line: usize,
+        /// Its length.
+        bytes: usize,
+    },
     /// The system's word.
     #[error("--each: standard input cannot be read: {0}")]
     Read(#[source] io::Error),
-}
-
-/// What the shell is inside of at one place of a template.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Inside {
-    /// Nothing.
-    Plain,
-    /// `"…"`
-    Double,
-    /// `'…'`
-    Single,
-    /// `$(…)`, with the parentheses that are open in it.
-    Substitution(u32),
-    /// `` `…` ``
-    Backticks,
-}
-
-/// The shell line for a template: each `{}` becomes the variable with the line, as one argument. Without a `{}` the
-/// line is the last argument.
-///
-/// A text put in place of `{}` could break out of double quotes, backticks or a here-document however it is quoted;
-/// this shell never reads the value of a variable as a program, wherever it stands. `\{}` stays as it is.
-///
-/// # Errors
-///
-/// [`EachError::Empty`] and [`EachError::SingleQuoted`].
-pub(crate) fn shell_line(template: &str) -> Result<String, EachError> {
-    if template.trim().is_empty() {
-        return Err(EachError::Empty);
-    }
-    let mut out = String::with_capacity(template.len() + 16);
-    let mut stack = vec![Inside::Plain];
-    let mut replaced = false;
-    let mut chars = template.chars().peekable();
-    while let Some(c) = chars.next() {
-        let inside = stack.last().copied().unwrap_or(Inside::Plain);
-        let next = chars.peek().copied();
-        match (c, inside) {
-            ('{', Inside::Single) if next == Some('}') => return Err(EachError::SingleQuoted),
-            ('{', _) if next == Some('}') => {
-                chars.next();
-                replaced = true;
-                out.push_str(&variable(inside));
-                continue;
-            }
-            ('\\', Inside::Plain | Inside::Double | Inside::Substitution(_) | Inside::Backticks) => {
-                out.push(c);
-                out.extend(chars.next());
-                continue;
-            }
-            ('$', Inside::Plain | Inside::Double | Inside::Substitution(_) | Inside::Backticks)
-                if next == Some('(') =>
-            {
-                chars.next();
-                out.push_str("$(");
-                stack.push(Inside::Substitution(0));
-                continue;
-            }
-            _ => {}
-        }
-        out.push(c);
-        enter_or_leave(&mut stack, inside, c);
-    }
-    if !replaced {
-        out.push(' ');
-        out.push_str(&variable(Inside::Plain));
-    }
-    Ok(out)
-}
-
-/// The variable as one argument: quoted, unless quotes are open already.
-fn variable(inside: Inside) -> String {
-    match inside {
-        Inside::Double => format!("${{{LINE_VARIABLE}}}"),
-        Inside::Plain | Inside::Single | Inside::Substitution(_) | Inside::Backticks => {
-            format!("\"${{{LINE_VARIABLE}}}\"")
-        }
-    }
-}
-
-/// Follows the quotes and substitutions that `c` opens or closes.
-fn enter_or_leave(stack: &mut Vec<Inside>, inside: Inside, c: char) {
-    let leave = match (inside, c) {
-        (Inside::Single, '\'') | (Inside::Double, '"') | (Inside::Backticks, '`') => true,
-        (Inside::Substitution(0), ')') => true,
-        (Inside::Substitution(open), ')') => {
-            replace_last(stack, Inside::Substitution(open - 1));
-            false
-        }
-        (Inside::Substitution(open), '(') => {
-            replace_last(stack, Inside::Substitution(open.saturating_add(1)));
-            false
-        }
-        (Inside::Single, _) => false,
-        (Inside::Double, '\'') => false,
-        (_, '\'') => return stack.push(Inside::Single),
-        (_, '"') => return stack.push(Inside::Double),
-        (_, '`') => return stack.push(Inside::Backticks),
-        _ => false,
-    };
-    if leave {
-        stack.pop();
-    }
-}
-
-fn replace_last(stack: &mut [Inside], inside: Inside) {
-    if let Some(last) = stack.last_mut() {
-        *last = inside;
-    }
 }
 
 /// The lines of `input` that are not empty. Blanks belong to a line; only the line feed ends it.
@@ -169,6 +90,9 @@ pub(crate) fn lines(input: impl Read) -> Result<Vec<String>, EachError> {
         if line.contains('\0') {
             return Err(EachError::Nul(n + 1));
         }
+        if line.len() > LINE_BYTES_MAX {
+            return Err(EachError::LongLine { line: n + 1, bytes: line.len() });
+        }
         if lines.len() == GROUP_MEMBERS_MAX {
             return Err(EachError::TooMany);
         }
@@ -180,66 +104,6 @@ pub(crate) fn lines(input: impl Read) -> Result<Vec<String>, EachError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
-
-    const HOSTILE: [&str; 12] = [
-        "plain",
-        "two words",
-        "it's",
-        "a\"b",
-        "$(touch pwned)",
-        "`touch pwned`",
-        "; touch pwned",
-        "*",
-        "-n",
-        "$HOME",
-        "back\\slash",
-        "a'$(touch pwned)'\"`touch pwned`\"b",
-    ];
-
-    /// What the shell prints for `template` with `line`, in a folder of its own that must stay empty.
-    fn run(template: &str, line: &str) -> String {
-        let folder = tempfile::tempdir().unwrap();
-        let shell = shell_line(template).unwrap();
-        let output = Command::new("/bin/sh")
-            .args(["-c", &shell])
-            .env(LINE_VARIABLE, line)
-            .current_dir(folder.path())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{shell}: {output:?}");
-        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "{shell} ran {line}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    #[test]
-    fn a_hostile_line_is_one_argument_wherever_the_braces_stand() {
-        for line in HOSTILE {
-            assert_eq!(run("printf '<%s>' {}", line), format!("<{line}>"));
-            assert_eq!(run("printf '<%s>'", line), format!("<{line}>"));
-            assert_eq!(run("printf '<%s>' \"{}\"", line), format!("<{line}>"));
-            assert_eq!(run("printf '<%s>' pre{}post", line), format!("<pre{line}post>"));
-            assert_eq!(run("printf '<%s>' \"$(printf '<%s>' {})\"", line), format!("<<{line}>>"));
-            assert_eq!(run("printf '<%s>' \"`printf '<%s>' {}`\"", line), format!("<<{line}>>"));
-        }
-    }
-
-    #[test]
-    fn a_here_document_does_not_run_the_line() {
-        assert!(run("cat <<E\n{}\nE", "$(touch pwned)").contains("$(touch pwned)"));
-    }
-
-    #[test]
-    fn braces_in_single_quotes_are_refused_and_escaped_ones_stay() {
-        assert!(matches!(shell_line("echo '{}'"), Err(EachError::SingleQuoted)));
-        assert!(matches!(shell_line("sh -c 'cat {}'"), Err(EachError::SingleQuoted)));
-        assert!(matches!(shell_line("  "), Err(EachError::Empty)));
-        assert_eq!(
-            shell_line(r"find {} -exec cat \{} \;").unwrap(),
-            r#"find "${FANIN_LINE}" -exec cat \{} \;"#
-        );
-        assert_eq!(shell_line(r#"echo "it's" {}"#).unwrap(), r#"echo "it's" "${FANIN_LINE}""#);
-    }
 
     #[test]
     fn lines_end_at_line_feeds_and_empty_ones_are_skipped() {
@@ -252,6 +116,17 @@ mod tests {
         assert!(matches!(lines(&b"\n\n"[..]), Err(EachError::NoLine)));
         assert!(matches!(lines(&b"ok\n\xff\n"[..]), Err(EachError::NotUtf8(2))));
         assert!(matches!(lines(&b"a\0b"[..]), Err(EachError::Nul(1))));
+    }
+
+    #[test]
+    fn a_line_that_no_environment_takes_is_refused_with_its_number() {
+        let longest = "x".repeat(LINE_BYTES_MAX);
+        assert_eq!(lines(longest.as_bytes()).unwrap(), [longest.as_str()]);
+        let error = lines(format!("a\n\n{longest}x\n").as_bytes()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--each: line 3 of standard input has 131061 bytes; at most 131060 are allowed"
+        );
     }
 
     #[test]

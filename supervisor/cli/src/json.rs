@@ -1,18 +1,29 @@
 //! What `--json` writes for programs: the result as `fanin.result/1`, an error as `fanin.error/1`.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use fanin_protocol::{CombinedResult, Fault};
 use serde::Serialize;
 
 use crate::exit::Exit;
+use crate::plan::generated_id;
 
 #[derive(Debug, Serialize)]
 struct Document<'r> {
     schema: &'static str,
     exit: ExitOf,
+    tasks: Vec<TaskOf<'r>>,
     #[serde(flatten)]
     result: &'r CombinedResult,
+}
+
+/// What the task of an entry is called in the manifest, beside the entry: the result itself knows only jobs.
+#[derive(Debug, Serialize)]
+struct TaskOf<'r> {
+    index: u32,
+    id: Cow<'r, str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -21,14 +32,25 @@ struct ExitOf {
     name: &'static str,
 }
 
-/// Writes the document and a line feed.
+/// Writes the document and a line feed. `ids` are those that somebody gave to tasks, by their index.
 ///
 /// # Errors
 ///
 /// The writer's.
-pub(crate) fn write(out: &mut impl Write, result: &CombinedResult, exit: Exit) -> io::Result<()> {
+pub(crate) fn write(
+    out: &mut impl Write,
+    result: &CombinedResult,
+    ids: &BTreeMap<u32, String>,
+    exit: Exit,
+) -> io::Result<()> {
     let exit = ExitOf { code: exit.code(), name: exit.name() };
-    serde_json::to_writer(&mut *out, &Document { schema: "fanin.result/1", exit, result })?;
+    let id = |index: u32| match ids.get(&index) {
+        Some(id) => Cow::Borrowed(id.as_str()),
+        None => Cow::Owned(generated_id(index as usize)),
+    };
+    let tasks =
+        result.entries.iter().map(|entry| TaskOf { index: entry.index, id: id(entry.index) }).collect();
+    serde_json::to_writer(&mut *out, &Document { schema: "fanin.result/1", exit, tasks, result })?;
     out.write_all(b"\n")
 }
 

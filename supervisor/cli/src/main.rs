@@ -15,6 +15,7 @@ mod plan;
 mod progress;
 mod report;
 mod signals;
+mod stderr;
 mod style;
 mod tasks;
 #[cfg(test)]
@@ -23,75 +24,143 @@ mod view;
 mod watch;
 mod words;
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use fanin_protocol::limits::STDERR_WAIT;
 
-use crate::args::{Inline, RunArgs};
+use crate::args::RunArgs;
+use crate::drive::DriveError;
 use crate::exit::Exit;
-use crate::progress::say;
+use crate::plan::Plan;
+use crate::signals::Signals;
+use crate::stderr::Stderr;
 
 fn main() -> ExitCode {
-    let (exit, is_json) = match args::parse(std::env::args_os()) {
-        Ok((args, inline)) => (run(&args, &inline), args.json),
-        Err(error) => usage(&error),
+    let stderr = match Stderr::open() {
+        Ok(stderr) => stderr,
+        Err(error) => {
+            // Nothing was started, and nobody may be left to read it.
+            let (code, name) = (Exit::Internal.code(), Exit::Internal.name());
+            let _ = writeln!(
+                io::stderr(),
+                "error: no thread could be started: {error}\nfanin: exit {code} ({name})"
+            );
+            return ExitCode::from(code);
+        }
     };
+    let Ended { exit, is_json } = run(&stderr);
     // A document says it already.
     if exit != Exit::Done && !is_json {
-        say(&format!("fanin: exit {} ({})", exit.code(), exit.name()));
+        stderr.say(&format!("fanin: exit {} ({})", exit.code(), exit.name()));
     }
+    stderr.settle(Some(STDERR_WAIT));
     ExitCode::from(exit.code())
 }
 
-fn run(args: &RunArgs, inline: &[Inline]) -> Exit {
-    let fail = |exit: Exit, code: &str, message: &str| {
-        say(&if args.json { json::error(code, message, None) } else { format!("error: {message}") });
-        exit
-    };
-    let plan = match plan::plan(args, inline, io::stdin().lock()) {
-        Ok(plan) => plan,
-        Err(refused) => {
-            let (problems, hint) = (refused.problems.join("\n"), refused.hint.as_deref());
-            let name = Exit::Usage.name();
-            say(&if args.json { json::error(name, &problems, hint) } else { refused.lines().join("\n") });
-            return Exit::Usage;
-        }
-    };
+/// How the program ends, and whether documents are asked for.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    exit: Exit,
+    is_json: bool,
+}
+
+impl Ended {
+    /// Says why it ends so.
+    fn saying(self, stderr: &Stderr, code: &str, message: &str) -> Self {
+        stderr.say(&if self.is_json {
+            json::error(code, message, None)
+        } else {
+            format!("error: {message}")
+        });
+        self
+    }
+}
+
+fn run(stderr: &Stderr) -> Ended {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            return fail(
-                Exit::Internal,
-                Exit::Internal.name(),
-                &format!("no runtime could be started: {error}"),
-            );
+            let ended = Ended { exit: Exit::Internal, is_json: wants_json() };
+            return ended.saying(stderr, "internal", &format!("no runtime could be started: {error}"));
         }
     };
-    let exit = runtime
-        .block_on(drive::run(plan, args))
-        .unwrap_or_else(|error| fail(error.exit(), error.code(), &error.to_string()));
+    let ended = runtime.block_on(program(stderr));
     // Not dropped: a writer stuck on a full pipe must not keep the program.
     runtime.shutdown_background();
-    exit
+    ended
 }
 
-/// Shows why the command line is none, or the help that was asked for. True where documents are asked for.
-fn usage(error: &clap::Error) -> (Exit, bool) {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Nobody is left to read it where this fails.
-            let _ = error.print();
-            (Exit::Done, false)
-        }
-        // The words could not be read, so only their presence tells what the caller reads.
-        _ if std::env::args_os().any(|word| word == "--json") => {
-            say(&json::usage(error));
-            (Exit::Usage, true)
-        }
-        _ => {
-            let _ = error.print();
-            (Exit::Usage, false)
+async fn program(stderr: &Stderr) -> Ended {
+    let failed = |is_json: bool, error: &DriveError| {
+        Ended { exit: error.exit(), is_json }.saying(stderr, error.code(), &error.to_string())
+    };
+    let mut signals = match Signals::catch() {
+        Ok(signals) => signals,
+        Err(error) => return failed(wants_json(), &DriveError::Signals(error)),
+    };
+    // Beside the runtime: standard input may never end, and a signal must still end the program.
+    let theirs = stderr.clone();
+    let reading = tokio::task::spawn_blocking(move || read(&theirs));
+    let (args, plan) = tokio::select! {
+        read = reading => match read {
+            Ok(Ok(read)) => read,
+            Ok(Err(ended)) => return ended,
+            Err(panic) => {
+                let ended = Ended { exit: Exit::Internal, is_json: wants_json() };
+                return ended.saying(stderr, "internal", &panic.to_string());
+            }
+        },
+        signal = signals.next() => return unstarted(stderr, Exit::Signal(signal)),
+    };
+    match drive::run(plan, &args, signals, stderr).await {
+        Ok(exit) => Ended { exit, is_json: args.json },
+        Err(error) => failed(args.json, &error),
+    }
+}
+
+/// The end by a signal that came first. For people the last line says it all.
+fn unstarted(stderr: &Stderr, exit: Exit) -> Ended {
+    let ended = Ended { exit, is_json: wants_json() };
+    if ended.is_json {
+        ended.saying(stderr, exit.name(), "a signal came before anything was started")
+    } else {
+        ended
+    }
+}
+
+/// Reads what shall be run; where that is nothing, says why.
+fn read(stderr: &Stderr) -> Result<(RunArgs, Plan), Ended> {
+    let (args, inline) = args::parse(std::env::args_os()).map_err(|error| usage(stderr, &error))?;
+    match plan::plan(&args, &inline, io::stdin().lock()) {
+        Ok(plan) => Ok((args, plan)),
+        Err(refused) => {
+            let (problems, hint) = (refused.problems.join("\n"), refused.hint.as_deref());
+            let name = Exit::Usage.name();
+            stderr.say(&if args.json {
+                json::error(name, &problems, hint)
+            } else {
+                refused.lines().join("\n")
+            });
+            Err(Ended { exit: Exit::Usage, is_json: args.json })
         }
     }
+}
+
+/// Shows why the command line is none, or the help that was asked for.
+fn usage(stderr: &Stderr, error: &clap::Error) -> Ended {
+    if let ErrorKind::DisplayHelp | ErrorKind::DisplayVersion = error.kind() {
+        // Nobody is left to read it where this fails.
+        let _ = error.print();
+        return Ended { exit: Exit::Done, is_json: false };
+    }
+    let is_json = wants_json();
+    stderr.say(&if is_json { json::usage(error) } else { error.to_string().trim_end().to_owned() });
+    Ended { exit: Exit::Usage, is_json }
+}
+
+/// True where the command line asks for documents, as far as that can be told without reading it.
+fn wants_json() -> bool {
+    std::env::args_os().any(|word| word == "--json")
 }

@@ -194,6 +194,7 @@ fn draft(
     };
     let (timeout, queue_timeout) = (limit("timeout"), limit("queue_timeout"));
     let draft = Draft {
+        id: id.map(ToOwned::to_owned),
         label: label.or(id).map_or_else(|| plan::generated_id(n), ToOwned::to_owned),
         line: CommandLine::Shell(String::new()),
         cwd: section.field("cwd").and_then(|field| folder_of(&field, folder, problems)),

@@ -26,6 +26,8 @@ pub(crate) enum FailOn {
 /// One task, ready to be launched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Task {
+    /// The id that somebody gave it.
+    pub(crate) id: Option<String>,
     /// Its name for people.
     pub(crate) label: String,
     /// What is run.
@@ -88,6 +90,7 @@ impl Refused {
 /// One task as somebody wrote it, before what holds for all tasks is added.
 #[derive(Debug)]
 pub(crate) struct Draft {
+    pub(crate) id: Option<String>,
     pub(crate) label: String,
     pub(crate) line: CommandLine,
     pub(crate) cwd: Option<PathBuf>,
@@ -100,6 +103,7 @@ pub(crate) struct Draft {
 impl Draft {
     fn shell(label: &str, line: &str) -> Self {
         Self {
+            id: None,
             label: label.to_owned(),
             line: CommandLine::Shell(line.to_owned()),
             cwd: None,
@@ -142,7 +146,7 @@ impl Common {
         };
         spec.check()?;
         limits.check()?;
-        Ok(Task { label: draft.label, spec, limits })
+        Ok(Task { id: draft.id, label: draft.label, spec, limits })
     }
 }
 
@@ -245,7 +249,8 @@ fn inline_tasks(inline: &[Inline], flags: &Flags) -> Result<Vec<Task>, Refused> 
         };
         names.push(name);
         let label = name.map_or_else(|| label(line, n), ToOwned::to_owned);
-        match Common::default().task(Draft::shell(&label, line), flags) {
+        let draft = Draft { id: name.map(ToOwned::to_owned), ..Draft::shell(&label, line) };
+        match Common::default().task(draft, flags) {
             Ok(task) => tasks.push(task),
             Err(SpecError { problem, .. }) => problems.push(format!("task {}: {problem}", n + 1)),
         }

@@ -1,12 +1,13 @@
 //! Live progress on standard error: a block of lines on a terminal, plain lines elsewhere. It never writes to standard
 //! output, and what it cannot write is no reason to fail: the result does not depend on it.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use console::{Alignment, Term};
 use fanin_protocol::{Cause, Status, text};
 
 use crate::signals::Signal;
+use crate::stderr::Stderr;
 use crate::style::{self, Mark, Style};
 use crate::view::{Change, Line, View};
 use crate::words::Words;
@@ -19,6 +20,7 @@ const LABEL_COLUMNS: usize = 24;
 pub(crate) struct Progress {
     shown: Shown,
     words: Words,
+    out: Stderr,
 }
 
 /// How progress is shown.
@@ -37,22 +39,18 @@ enum Shown {
 struct Block {
     term: Term,
     style: Style,
-    /// The width of each line that stands there.
-    drawn: Vec<usize>,
 }
 
 impl Progress {
     /// The kind that fits standard error.
-    pub(crate) fn new(quiet: bool, words: Words) -> Self {
+    pub(crate) fn new(quiet: bool, words: Words, out: Stderr) -> Self {
         let stderr = io::stderr();
         let shown = match (quiet, stderr.is_terminal() && !style::is_dumb()) {
             (true, _) => Shown::Quiet,
             (false, false) => Shown::Plain,
-            (false, true) => {
-                Shown::Live(Block { term: Term::stderr(), style: Style::of(&stderr), drawn: Vec::new() })
-            }
+            (false, true) => Shown::Live(Block { term: Term::stderr(), style: Style::of(&stderr) }),
         };
-        Self { shown, words }
+        Self { shown, words, out }
     }
 
     /// The words for how tasks end.
@@ -71,19 +69,19 @@ impl Progress {
             Shown::Quiet | Shown::Live(_) => {}
             Shown::Plain => {
                 if let Some(line) = plain(view, change, &self.words) {
-                    say(&line);
+                    self.out.progress(&line);
                 }
             }
         }
     }
 
     /// Draws the block anew. `last` gives the last line a job put out.
-    pub(crate) fn draw(&mut self, view: &View, now_ms: u64, last: impl Fn(&Line) -> Option<String>) {
-        let Shown::Live(block) = &mut self.shown else { return };
+    pub(crate) fn draw(&self, view: &View, now_ms: u64, last: impl Fn(&Line) -> Option<String>) {
+        let Shown::Live(block) = &self.shown else { return };
         let (rows, columns) = block.term.size();
         let size = (usize::from(rows), usize::from(columns));
         let lines = frame(view, size, now_ms, (block.style, &self.words), last);
-        block.replace(&lines);
+        self.out.draw(lines);
     }
 
     /// Says something of the program's own, above the block. A signal that stops tasks is remembered for the words
@@ -92,45 +90,15 @@ impl Progress {
         if let Some(signal) = signal {
             self.words.stopped_by(signal);
         }
-        self.clear();
-        say(&format!("fanin: {words}"));
+        self.out.say(&format!("fanin: {words}"));
     }
 
     /// Takes the block away.
-    pub(crate) fn clear(&mut self) {
-        if let Shown::Live(block) = &mut self.shown {
-            block.replace(&[]);
+    pub(crate) fn clear(&self) {
+        if self.is_live() {
+            self.out.draw(Vec::new());
         }
     }
-}
-
-impl Block {
-    fn replace(&mut self, lines: &[String]) {
-        let (_, columns) = self.term.size();
-        let mut text = String::new();
-        if !self.drawn.is_empty() {
-            // Up to the first line of the block, then nothing below.
-            text.push_str(&format!("\r\x1b[{}A\x1b[J", rows_of(&self.drawn, usize::from(columns))));
-        }
-        for line in lines {
-            text.push_str(line);
-            text.push('\n');
-        }
-        self.drawn = lines.iter().map(|line| console::measure_text_width(line)).collect();
-        // A terminal that is gone ends the run by its hang-up, not by this.
-        let _ = self.term.write_str(&text);
-    }
-}
-
-/// The rows that lines of these widths take on a terminal of `columns`: one that was made narrower wraps what stands
-/// there already.
-fn rows_of(widths: &[usize], columns: usize) -> usize {
-    widths.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum()
-}
-
-/// Writes one line to standard error, which may be closed.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// The line of a change: what became of it first, so that failures are found by their first word.
@@ -314,14 +282,5 @@ mod tests {
         assert_eq!(plain(Change::Ended(1)), "ok    a-rather-long-name-of-a-task in 2ms");
         assert_eq!(plain(Change::Ended(2)), "stop  three: stopped with the rest of the group; never started");
         assert_eq!(plain(Change::Ended(3)), "FAIL  four: timed out");
-    }
-
-    #[test]
-    fn what_stands_on_a_terminal_that_was_made_narrower_is_cleared_whole() {
-        let widths = [79, 10, 0, 40];
-        assert_eq!(rows_of(&widths, 80), 4);
-        assert_eq!(rows_of(&widths, 40), 5);
-        assert_eq!(rows_of(&widths, 39), 3 + 1 + 1 + 2);
-        assert_eq!(rows_of(&widths, 0), 79 + 10 + 1 + 40);
     }
 }

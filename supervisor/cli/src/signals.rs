@@ -1,6 +1,6 @@
 //! Signals that ask a run to end, and what each asks for (SH-2). It decides; what follows is done elsewhere.
 
-use std::io;
+use std::{fs, io};
 
 use tokio::signal::unix::{self, SignalKind};
 
@@ -15,25 +15,34 @@ pub(crate) enum Signal {
     HangUp,
 }
 
-/// The three signals, caught from the moment this exists.
+/// The signals, caught from the moment this exists. `None` is one that is ignored.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    interrupt: unix::Signal,
+    interrupt: Option<unix::Signal>,
     terminate: unix::Signal,
-    hang_up: unix::Signal,
+    hang_up: Option<unix::Signal>,
 }
 
 impl Signals {
-    /// Catches the signals. Made before anything is launched, so that an early one cannot end the program unasked.
+    /// Catches the signals. Made before all else, so that an early one cannot end the program unasked.
+    ///
+    /// An interrupt or a hang-up that was ignored when the program started stays ignored, here and in its tasks:
+    /// `nohup` and a script's `&` say so that way. A TERM is always caught: somebody must be able to end it.
     ///
     /// # Errors
     ///
     /// The system's, where it refuses.
     pub(crate) fn catch() -> io::Result<Self> {
+        // Where there is no such file nothing is known, and all are caught.
+        let ignored = fs::read_to_string("/proc/self/status").map_or(0, |status| ignored(&status));
+        let caught = |kind: SignalKind| match ignored >> (kind.as_raw_value() - 1) & 1 {
+            0 => unix::signal(kind).map(Some),
+            _ => Ok(None),
+        };
         Ok(Self {
-            interrupt: unix::signal(SignalKind::interrupt())?,
+            interrupt: caught(SignalKind::interrupt())?,
             terminate: unix::signal(SignalKind::terminate())?,
-            hang_up: unix::signal(SignalKind::hangup())?,
+            hang_up: caught(SignalKind::hangup())?,
         })
     }
 
@@ -44,13 +53,26 @@ impl Signals {
     /// Cancel safe: a signal that came stays until it is returned.
     pub(crate) async fn next(&mut self) -> Signal {
         tokio::select! {
-            Some(()) = self.interrupt.recv() => Signal::Interrupt,
+            Some(()) = came(self.interrupt.as_mut()) => Signal::Interrupt,
             Some(()) = self.terminate.recv() => Signal::Terminate,
-            Some(()) = self.hang_up.recv() => Signal::HangUp,
+            Some(()) = came(self.hang_up.as_mut()) => Signal::HangUp,
             // Only where the runtime is gone, and nobody polls then.
             else => std::future::pending().await,
         }
     }
+}
+
+async fn came(signal: Option<&mut unix::Signal>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The signals that a process ignores, from its `status` in `/proc`: one bit each, from signal 1.
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// What a signal asks for.
@@ -93,6 +115,12 @@ mod tests {
     fn demands(signals: &[Signal]) -> Vec<Option<Demand>> {
         let mut escalation = Escalation::default();
         signals.iter().map(|signal| escalation.raise(*signal)).collect()
+    }
+
+    #[test]
+    fn the_ignored_signals_are_read_from_the_mask() {
+        assert_eq!(ignored("Name:\tfanin\nSigIgn:\t0000000000001003\nSigCgt:\t0000000000000004\n"), 0x1003);
+        assert_eq!(ignored("Name:\tfanin\n"), 0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! All tasks of a group as entries, with what its combined result leaves out. It only reads.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use fanin_protocol::result::EntryOutput;
 use fanin_protocol::{CombinedResult, JobId, ResultEntry};
@@ -13,6 +14,8 @@ use crate::report::Kept;
 pub(crate) struct Tasks<'r> {
     /// The group's result.
     pub(crate) result: &'r CombinedResult,
+    /// The ids that somebody gave to tasks, by their index.
+    pub(crate) ids: &'r BTreeMap<u32, String>,
     /// Its jobs in launch order.
     pub(crate) jobs: &'r [JobId],
     /// Who still has them.

@@ -92,7 +92,7 @@ impl<'s> Watch<'s> {
     }
 
     /// Draws how things stand.
-    pub(crate) fn draw(&self, progress: &mut Progress) {
+    pub(crate) fn draw(&self, progress: &Progress) {
         // A clock before 1970 shows wrong times and does no other harm.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);

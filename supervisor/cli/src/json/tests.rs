@@ -62,7 +62,7 @@ fn the_page_of_the_result_has_a_row_for_each_field_and_no_other() {
     let mut sample = result(vec![with_output(failed, "text")]);
     sample.stopped_by = Some(Threshold::NotOk);
     let mut text = Vec::new();
-    write(&mut text, &sample, Exit::SomeNotCompleted).unwrap();
+    write(&mut text, &sample, &BTreeMap::new(), Exit::SomeNotCompleted).unwrap();
     let document: Value = serde_json::from_slice(&text).unwrap();
     check("The document `fanin.result/1`", &document);
     check("An entry", &document["entries"][0]);

@@ -313,6 +313,27 @@ command = ["a\u0000b"]
 }
 
 #[test]
+fn what_no_program_can_be_given_is_told_once_under_the_key_that_was_written() {
+    check(
+        r#"env = { "A=B" = "x", C = "\u0000" }
+[[task]]
+shell = "a\u0000b"
+[[task]]
+shell = "true"
+env = { "" = "x" }
+[[task]]
+command = ["true"]
+"#,
+        &expect![[r#"
+            m.toml:1:17: env.A=B: a name is empty or holds `=`, or a NUL byte is in it or its value
+            m.toml:1:26: env.C: a name is empty or holds `=`, or a NUL byte is in it or its value
+            m.toml:3:9: shell: a NUL byte cannot be part of a command line
+            m.toml:6:14: env.: a name is empty or holds `=`, or a NUL byte is in it or its value
+        "#]],
+    );
+}
+
+#[test]
 fn a_manifest_has_tasks() {
     check(
         "",

@@ -1,6 +1,8 @@
 //! The built program, in a folder of its own, with a bound on every wait.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -79,6 +81,12 @@ impl Running {
         }
     }
 
+    /// Its process.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal by name.
     pub(crate) fn signal(&self, name: &str) {
         send(self.child.id(), name);
@@ -134,4 +142,33 @@ fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
 pub(crate) fn send(pid: u32, name: &str) {
     let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap();
     assert!(sent.success(), "kill -s {name} {pid}");
+}
+
+/// Both ends of a stream that takes nothing more until somebody reads.
+pub(crate) fn full() -> (UnixStream, OwnedFd) {
+    let (reader, mut writer) = UnixStream::pair().unwrap();
+    writer.set_nonblocking(true).unwrap();
+    for size in [4_096, 1] {
+        let bytes = vec![b'.'; size];
+        while let Ok(written) = writer.write(&bytes) {
+            assert!(written > 0);
+        }
+    }
+    writer.set_nonblocking(false).unwrap();
+    (reader, writer.into())
+}
+
+/// Waits until a process has this signal caught.
+#[cfg(target_os = "linux")]
+pub(crate) fn catches(pid: u32, signal: u32) {
+    let end = Instant::now() + PATIENCE;
+    let caught = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() & 1 << (signal - 1) != 0
+    };
+    while !caught() {
+        assert!(Instant::now() < end, "signal {signal} was never caught");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

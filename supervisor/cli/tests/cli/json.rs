@@ -36,6 +36,19 @@ fn the_document_has_the_result_and_the_exit_code() {
 }
 
 #[test]
+fn each_entry_has_the_id_that_its_task_was_given() {
+    let ids = |words: &[&str]| document(words).1["tasks"].clone();
+    assert_eq!(
+        ids(&["--task", "lint=true", "true"]),
+        json!([{ "index": 0, "id": "lint" }, { "index": 1, "id": "task_2" }])
+    );
+    let folder = tempdir().unwrap();
+    let manifest = folder.path().join("m.toml");
+    std::fs::write(&manifest, "[[task]]\nid = 'a'\nlabel = 'b'\nshell = 'true'\n").unwrap();
+    assert_eq!(ids(&[manifest.to_str().unwrap()]), json!([{ "index": 0, "id": "a" }]));
+}
+
+#[test]
 fn a_run_that_is_fine_says_so() {
     let (code, document) = document(&["true"]);
     assert_eq!(code, Some(0));

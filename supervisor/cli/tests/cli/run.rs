@@ -1,11 +1,11 @@
 //! What `fanin run` does with shell lines: results, order, exit codes, and where each of them is said.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::common::{Running, fanin, run, run_with_input, wait};
+use crate::common::{Running, fanin, full, run, run_with_input, wait};
 use tempfile::tempdir;
 
 #[test]
@@ -141,6 +141,20 @@ fn a_reader_that_went_away_changes_no_exit_code() {
         let mut command = fanin(folder.path(), &["run", "--quiet", line]);
         let mut child = command.stdout(writer).stderr(Stdio::null()).spawn().unwrap();
         assert_eq!(wait(&mut child).code(), Some(code), "{line}");
+    }
+}
+
+#[test]
+fn a_reader_of_standard_error_that_stopped_holds_up_neither_the_result_nor_the_end() {
+    let folder = tempdir().unwrap();
+    for words in [&["run", "--quiet", "echo x; exit 3"][..], &["run", "echo x; exit 3"]] {
+        let (_reader, writer) = full();
+        let (mut stdout, out) = io::pipe().unwrap();
+        let mut child = fanin(folder.path(), words).stdout(out).stderr(writer).spawn().unwrap();
+        assert_eq!(wait(&mut child).code(), Some(1), "{words:?}");
+        let mut result = String::new();
+        stdout.read_to_string(&mut result).unwrap();
+        assert!(result.ends_with("    x\n"), "{result}");
     }
 }
 

@@ -5,7 +5,10 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::common::{Running, fanin, send, wait};
+#[cfg(target_os = "linux")]
+use crate::common::catches;
+use crate::common::{Running, fanin, full, send, wait};
+use fanin_protocol::limits::{KILL_SLACK, KILL_WAIT, STDERR_WAIT};
 use tempfile::tempdir;
 
 /// Says that it started, then waits for a file.
@@ -139,6 +142,97 @@ fn a_stuck_display_does_not_hold_a_signal_up() {
     assert!(said.len() > 2 * 65_536, "the pipe was never full");
     assert!(said.contains("draining") && said.contains("stopping all tasks"), "{said}");
     assert!(matches!(wait(&mut child).code(), Some(130 | 143)));
+}
+
+#[test]
+fn thrice_ends_the_program_though_nobody_reads_anything() {
+    let folder = tempdir().unwrap();
+    let (_stdout, out) = full();
+    let (_stderr, err) = full();
+    // It says that a second signal came, and goes on.
+    let last = "trap 'touch stopped' TERM; touch started; while :; do sleep 0.05; done";
+    let words = [vec!["run", "-c", "5"], vec!["true"; 120], vec![last]].concat();
+    let mut child = fanin(folder.path(), &words).stdout(out).stderr(err).spawn().unwrap();
+    made(&folder, "started");
+    // Two of one kind could become one on their way.
+    for name in ["INT", "TERM"] {
+        send(child.id(), name);
+    }
+    made(&folder, "stopped");
+    send(child.id(), "INT");
+    let killed = Instant::now();
+    assert!(matches!(wait(&mut child).code(), Some(130 | 143)));
+    let bound = KILL_WAIT + KILL_SLACK + STDERR_WAIT;
+    assert!(killed.elapsed() < bound + Duration::from_secs(5), "{:?}", killed.elapsed());
+}
+
+/// `fanin run` with these words, where these signals are ignored already.
+#[cfg(target_os = "linux")]
+fn start_with_ignored(folder: &tempfile::TempDir, signals: &str, words: &[&str]) -> Running {
+    let program = fanin(folder.path(), &[]);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &format!("trap '' {signals}; exec \"$@\""), "sh"]).arg(program.get_program());
+    shell.arg("run").args(words).current_dir(folder.path()).stdin(Stdio::null());
+    Running::start(shell)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_hang_up_that_is_ignored_from_the_start_stays_ignored() {
+    let folder = tempdir().unwrap();
+    let mut running = start_with_ignored(&folder, "HUP", &[UNTIL_GO]);
+    running.wait_for("start ");
+    running.signal("HUP");
+    // Had the hang-up counted, this would be the second signal, or the last.
+    running.signal("INT");
+    running.wait_for("draining");
+    fs::write(folder.path().join("go"), "").unwrap();
+    let ended = running.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("stopping"), "{}", ended.stderr);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_interrupt_that_is_ignored_from_the_start_stays_ignored_and_a_term_does_not() {
+    let folder = tempdir().unwrap();
+    let mut running = start_with_ignored(&folder, "INT TERM", &[UNTIL_GO]);
+    running.wait_for("start ");
+    running.signal("INT");
+    running.signal("TERM");
+    running.wait_for("draining");
+    fs::write(folder.path().join("go"), "").unwrap();
+    let ended = running.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("stopping"), "{}", ended.stderr);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_before_anything_is_started_has_its_exit_code_and_line() {
+    for (name, number, code) in [("HUP", 1, 130), ("INT", 2, 130), ("TERM", 15, 143)] {
+        let word = format!("signal_{}", name.to_lowercase());
+        for is_json in [false, true] {
+            let folder = tempdir().unwrap();
+            // Its standard input never ends.
+            let (input, _held) = std::io::pipe().unwrap();
+            let json = is_json.then_some("--json");
+            let words: Vec<_> = ["run", "--each", "touch {}"].into_iter().chain(json).collect();
+            let mut command = fanin(folder.path(), &words);
+            command.stdin(input);
+            let running = Running::start(command);
+            catches(running.id(), number);
+            running.signal(name);
+            let ended = running.end();
+            assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{}", ended.stderr);
+            if is_json {
+                let document: serde_json::Value = serde_json::from_str(&ended.stderr).unwrap();
+                assert_eq!(document["code"], word);
+            } else {
+                assert_eq!(ended.stderr, format!("fanin: exit {code} ({word})\n"));
+            }
+        }
+    }
 }
 
 #[test]

@@ -156,7 +156,10 @@ impl Eager {
         while let Poll::Ready(found) = reader.poll_read(&Context::from_waker(&waker), *after, 9) {
             match found {
                 Read::Entries(entries) => after.0 += entries.len() as u64,
-                Read::Behind { oldest } => after.0 = oldest.0 - 1,
+                Read::Behind { oldest } => {
+                    assert!(oldest > after.next(), "told of a hole that is none");
+                    after.0 = oldest.0 - 1;
+                }
                 Read::UpToDate | Read::Closed => return,
             }
         }

@@ -116,9 +116,9 @@ impl Build {
         Self { folder: folder.to_owned(), place: place.to_owned() }
     }
 
-    /// Builds the command's test binary.
-    pub(crate) async fn build(&self, command: &TestCommand) -> Result<Built, String> {
-        let log = self.place.join("build.log");
+    /// Builds the command's test binary. `what` names the log.
+    pub(crate) async fn build(&self, command: &TestCommand, what: &str) -> Result<Built, String> {
+        let log = self.log(what, "build");
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
             .args(["test", "--no-run", "--message-format=json-render-diagnostics"])
@@ -141,8 +141,13 @@ impl Build {
     }
 
     /// Runs the tests, for as long as they may take.
-    pub(crate) async fn run(&self, command: &TestCommand, program: &Program) -> Result<Ran, String> {
-        let log = self.place.join("test.log");
+    pub(crate) async fn run(
+        &self,
+        command: &TestCommand,
+        program: &Program,
+        what: &str,
+    ) -> Result<Ran, String> {
+        let log = self.log(what, "test");
         let unusable = |error| format!("cannot run {}: {error}", program.path.display());
         // What it writes goes to files: a process that a fault leaves behind may keep a pipe open for ever.
         let mut child = Command::new(&program.path)
@@ -152,7 +157,7 @@ impl Build {
             .current_dir(&program.package)
             .stdin(Stdio::null())
             .stdout(create(&log)?)
-            .stderr(create(&self.place.join("test.err.log"))?)
+            .stderr(create(&self.log(what, "panics"))?)
             .kill_on_drop(true)
             .spawn()
             .map_err(unusable)?;
@@ -165,6 +170,10 @@ impl Build {
         };
         let text = std::fs::read(&log).map_err(|error| format!("cannot read {}: {error}", log.display()))?;
         Ok(Ran::of(status, &String::from_utf8_lossy(&text), log))
+    }
+
+    fn log(&self, what: &str, step: &str) -> PathBuf {
+        self.place.join("logs").join(format!("{what}.{step}.log"))
     }
 }
 
@@ -201,7 +210,9 @@ fn program(line: &str) -> Option<Program> {
 }
 
 fn create(path: &Path) -> Result<File, String> {
-    File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()))
+    let failed = |error| format!("cannot write {}: {error}", path.display());
+    path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
+    File::create(path).map_err(failed)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::scratch::Scratch;
 /// What became of a planted fault.
 enum Verdict {
     /// Tests failed, as they must.
-    Caught(Ran),
+    Caught,
     /// It says nothing about the tests: why.
     Broken(String),
     /// The tests did not see it.
@@ -83,22 +83,23 @@ fn place() -> Result<PathBuf, String> {
 async fn baseline(build: &Build, faults: &[Fault]) -> Result<bool, String> {
     let commands: BTreeMap<String, &TestCommand> =
         faults.iter().map(|fault| (fault.command.to_string(), &fault.command)).collect();
-    println!("without a fault: {} commands", commands.len());
+    let (begin, count) = (Instant::now(), commands.len());
     let mut is_well = true;
-    for (words, command) in commands {
-        if let Some(problem) = not_green(build, command).await? {
+    for (place, (words, command)) in commands.into_iter().enumerate() {
+        if let Some(problem) = not_green(build, command, &format!("baseline_{place}")).await? {
             is_well = false;
             println!("red without a fault: {words}\n    {problem}");
         }
     }
+    println!("without a fault: {count} commands in {:.0} s", begin.elapsed().as_secs_f64());
     Ok(is_well)
 }
 
 /// Why a command is not green; `None` where tests ran and passed.
-async fn not_green(build: &Build, command: &TestCommand) -> Result<Option<String>, String> {
-    Ok(match build.build(command).await? {
+async fn not_green(build: &Build, command: &TestCommand, what: &str) -> Result<Option<String>, String> {
+    Ok(match build.build(command, what).await? {
         Built::Not(log) => Some(format!("it does not compile; see {}", log.display())),
-        Built::Program(program) => match build.run(command, &program).await? {
+        Built::Program(program) => match build.run(command, &program, what).await? {
             Ran { hung: true, log, .. } => Some(format!("it hangs; see {}", log.display())),
             Ran { passed: 0, log, .. } => Some(format!("no test of it passed; see {}", log.display())),
             Ran { code: Some(0), .. } => None,
@@ -116,21 +117,16 @@ async fn plant_all(build: &Build, scratch: &Scratch, faults: &[Fault]) -> Result
         let took = begin.elapsed();
         slowest = slowest.max(took);
         let (word, what) = match &verdict {
-            Verdict::Caught(ran) => ("caught", ran.failed.first().cloned().unwrap_or_default()),
-            Verdict::Broken(why) => ("BROKEN", why.clone()),
-            Verdict::Missed(why) => ("MISSED", why.clone()),
+            Verdict::Caught => ("caught", &fault.breaks),
+            Verdict::Broken(why) => ("BROKEN", why),
+            Verdict::Missed(why) => ("MISSED", why),
         };
-        caught += usize::from(matches!(verdict, Verdict::Caught(_)));
-        println!(
-            "{:width$}  {word} in {:>4.1} s  {}  by {what}",
-            fault.name,
-            took.as_secs_f64(),
-            fault.breaks
-        );
+        caught += usize::from(matches!(verdict, Verdict::Caught));
+        println!("{:width$}  {word} in {:>4.1} s  {what}", fault.name, took.as_secs_f64());
     }
     // What was planted last is out again, and so was everything before it: cargo saw each file come back.
     let last = match faults.last() {
-        Some(fault) => not_green(build, &fault.command).await?,
+        Some(fault) => not_green(build, &fault.command, "after_the_last").await?,
         None => None,
     };
     if let Some(problem) = &last {
@@ -155,16 +151,16 @@ async fn plant(build: &Build, scratch: &Scratch, fault: &Fault) -> Result<Verdic
 
 /// Whether the fault's command sees what was planted.
 async fn look(build: &Build, fault: &Fault) -> Result<Verdict, String> {
-    let program = match build.build(&fault.command).await? {
+    let program = match build.build(&fault.command, &fault.name).await? {
         Built::Program(program) => program,
         Built::Not(log) => return Ok(Verdict::Broken(format!("it does not compile; see {}", log.display()))),
     };
-    let ran = build.run(&fault.command, &program).await?;
+    let ran = build.run(&fault.command, &program, &fault.name).await?;
     Ok(match ran {
-        Ran { hung: true, .. } if fault.hangs => Verdict::Caught(ran),
+        Ran { hung: true, .. } if fault.hangs => Verdict::Caught,
         Ran { hung: true, log, .. } => Verdict::Missed(format!("the test hangs; see {}", log.display())),
         // 101 is a test that failed; anything else, as an abort, need not be about the promise.
-        Ran { code: Some(101), ref failed, .. } if !failed.is_empty() => Verdict::Caught(ran),
+        Ran { code: Some(101), failed, .. } if !failed.is_empty() => Verdict::Caught,
         Ran { code: Some(0), log, .. } => Verdict::Missed(format!("all tests pass; see {}", log.display())),
         Ran { code, log, .. } => Verdict::Missed(format!("exit {code:?}; see {}", log.display())),
     })
