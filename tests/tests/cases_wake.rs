@@ -304,9 +304,9 @@ async fn a_turn_that_is_held_while_waiting_blocks_wakes_and_no_waits() {
     assert!(supervisor.why_group(joined.group()).is_empty(), "its one result was taken before it fired");
 }
 
-// S-1: one turn at a time; a turn that is over cannot end the next one.
+// S-1: one turn at a time, whichever handle of the session begins it; the next is as busy as the first.
 #[tokio::test(start_paused = true)]
-async fn an_old_turn_does_not_end_a_new_one() {
+async fn a_session_has_one_turn_at_a_time() {
     let (supervisor, session) = start_with_parent().await;
     let same = supervisor.session("parent").await.unwrap();
     let first = session.turn().await.unwrap();
