@@ -7,7 +7,7 @@ use std::time::Duration;
 use fanin_machine::{Answer, Command, Launched, Stop, StopTarget, Wanted};
 use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, Lifetime, ResultEntry};
 
-use crate::core::CallError;
+use crate::core::{CallError, Core};
 use crate::session::Session;
 use crate::supervisor::Cancelled;
 use crate::wait::{WaitError, Waiter};
@@ -132,6 +132,10 @@ impl Job {
             created: launched.created,
             spec_differs: launched.spec_differs,
         })
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.session.owner().core()
     }
 
     /// The job's id.

@@ -35,6 +35,7 @@ mod context;
 mod core;
 mod hosted;
 mod launched;
+mod limits;
 mod output;
 mod outputs;
 mod runner;

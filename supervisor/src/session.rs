@@ -88,7 +88,7 @@ impl Session {
     pub async fn turn(&self) -> Result<Turn, CallError> {
         match self.owner.core().submit(Command::Session(SessionCommand::Turn(self.id.clone())))? {
             Reply::Turn(run) => Ok(Turn::new(Arc::clone(&self.owner), run)),
-            Reply::Done | Reply::Launched(_) | Reply::Stopped(_) | Reply::Refused(_) => {
+            Reply::Done | Reply::Launched(_) | Reply::Stopped(_) | Reply::Extended(_) | Reply::Refused(_) => {
                 Err(CallError::Poisoned)
             }
         }
@@ -149,6 +149,11 @@ impl Session {
     ) -> Result<Launched, LaunchError> {
         let core = self.owner.core();
         for (index, job) in specs.iter().enumerate() {
+            if job.limits.retries.is_some_and(|retries| retries > 0) && !job.is_rerunnable() {
+                let problem =
+                    "retries: this closure can run once only; make it with JobSpec::rerunnable".to_owned();
+                return Err(LaunchError::Rejected { index, problem });
+            }
             let Some(spec) = &job.spec else { continue };
             let kind = spec.kind();
             let runner = core.runner(kind).ok_or(LaunchError::NoRunner { index, kind: kind.as_str() })?;
@@ -165,7 +170,7 @@ impl Session {
                     label: job.label,
                     spec: job.spec,
                     limits: job.limits,
-                    tag: hosted.keep(job.body),
+                    tag: hosted.keep(job.work),
                 })
                 .collect()
         };
@@ -179,7 +184,7 @@ impl Session {
         };
         let launched = match core.submit(Command::Launch(launch)) {
             Ok(Reply::Launched(launched)) => Ok(launched),
-            Ok(Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Refused(_)) => {
+            Ok(Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Extended(_) | Reply::Refused(_)) => {
                 Err(CallError::Poisoned)
             }
             Err(error) => Err(error),

@@ -3,7 +3,6 @@
 
 use std::io::{self, Write};
 use std::pin::pin;
-use std::time::Duration;
 
 use fanin_protocol::GroupId;
 use fanin_protocol::limits::{KILL_SLACK, KILL_WAIT, REDRAW_EVERY};
@@ -140,14 +139,7 @@ pub(crate) async fn run(
 }
 
 fn spec(task: Task) -> JobSpec {
-    let mut spec = JobSpec::new(task.label, task.spec);
-    if let Some(ms) = task.limits.run_ms {
-        spec = spec.timeout(Duration::from_millis(ms));
-    }
-    if let Some(ms) = task.limits.queue_ms {
-        spec = spec.queue_timeout(Duration::from_millis(ms));
-    }
-    spec
+    JobSpec::new(task.label, task.spec).limits(task.limits)
 }
 
 /// A run as it is shown while it goes on.

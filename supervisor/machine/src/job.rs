@@ -1,13 +1,13 @@
 //! How a job comes to its one end.
 
 use fanin_protocol::record::{JobEnded, Note, NoteCode, RunEnded, RunOutcome, StopTarget};
-use fanin_protocol::{Cause, Code, Record, Status};
+use fanin_protocol::{Cause, Code, Status};
 
 use crate::effect::Effect;
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::Owner;
-use crate::{run, waiter};
+use crate::{activity, run, waiter};
 
 /// How a job ends.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,8 @@ impl Ending {
 /// is calling it once.
 pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(job) = state.job(key) else { return };
-    if job.ended.is_some() || job.run.is_some() {
+    // One that waits for its next try is not at its end.
+    if job.ended.is_some() || job.run.is_some() || job.awaits_start() {
         return;
     }
     let Some(last) = &job.last else { return };
@@ -90,6 +91,7 @@ pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out)
         JobEnded { job: id, status, cause, code, after, interrupted, unreaped, completed_anyway },
     );
     state.memory.timers.clear(Owner::Job(key));
+    state.memory.clocks.remove(&key);
     state.memory.dirty.groups.push_back(group);
     out.effect(Effect::Forget { tag: state.tag(key) });
     waiter::job_ended(state, key, out);
@@ -109,14 +111,16 @@ pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
         Status::Cancelled => RunOutcome::Cancelled,
         Status::Queued | Status::Running | Status::Completed | Status::Error => RunOutcome::Failed,
     };
-    let message = Some("it did not end after the forced stop and may still be alive".into());
+    let message = "it did not end after the forced stop and may still be alive".into();
+    let message = match stop.target {
+        StopTarget::Error => activity::message(state, key, Some(message)),
+        StopTarget::Cancelled | StopTarget::Requeue => Some(message),
+    };
     let plain = run::ended(fence);
     out.record(state, RunEnded { outcome, cause: Some(stop.cause), code: stop.code, message, ..plain });
-    out.record(
-        state,
-        Record::Note(Note { code: NoteCode::Unreaped, job: Some(id), run: Some(fence), value: None }),
-    );
+    out.record(state, Note { job: Some(id), run: Some(fence), ..Note::new(NoteCode::Unreaped) });
     state.memory.forced.remove(&fence);
+    activity::run_over(state, key);
     let ending =
         Ending { after: stop.after, unreaped: true, ..Ending::new(status, Some(stop.cause), stop.code) };
     end(state, key, ending, out);

@@ -22,6 +22,8 @@ pub struct Menu {
     pub ends: Vec<How>,
     /// Runners say that they are up.
     pub binds: bool,
+    /// Runs show signs of work that only the host sees.
+    pub beats: bool,
     /// States that the one part of a run can be reported in.
     pub parts: Vec<PartState>,
     /// Turns of the session.
@@ -125,6 +127,9 @@ impl Menu {
         }
         if self.binds {
             ops.push(Op::Bind(id.clone()));
+        }
+        if self.beats {
+            ops.push(Op::Beat(id.clone()));
         }
         ops.extend(self.parts.iter().map(|state| Op::Part(id.clone(), 1, PartKind::Tool, *state)));
         ops.extend(self.ends.iter().map(|how| Op::End(id.clone(), *how)));

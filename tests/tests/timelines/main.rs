@@ -3,8 +3,11 @@
 mod clocks;
 mod groups;
 mod jobs;
+mod limits;
 mod parts;
 mod recovery;
+mod retries;
 mod shutdown;
+mod starts;
 mod stops;
 mod waits;
