@@ -11,6 +11,7 @@ use fanin_protocol::{CombinedResult, Policy, ResultEntry, Status, Threshold, tex
 
 use crate::duration::show;
 use crate::style::{Mark, Style};
+use crate::tasks::Member;
 use crate::words::{End, Words};
 
 /// Labels longer than this do not push the column behind them further out.
@@ -30,6 +31,8 @@ pub(crate) struct Report<'r> {
     pub(crate) policy: Policy,
     pub(crate) words: &'r Words,
     pub(crate) style: Style,
+    /// The tasks, where some completed in an earlier run.
+    pub(crate) members: &'r [Member],
 }
 
 /// What was kept of a task's output.
@@ -147,16 +150,11 @@ impl Report<'_> {
 
     /// How a task ended, and what is not sure about it.
     fn said(&self, entry: &ResultEntry, words: impl Fn(&Words, &End<'_>) -> String) -> String {
-        let end = End {
-            place: usize::try_from(entry.index).unwrap_or(usize::MAX),
-            status: entry.status,
-            cause: entry.cause,
-            code: entry.code,
-            message: entry.message.as_deref(),
-            is_started: entry.started_at_ms.is_some(),
-        };
+        let end = End::from(entry);
         let mut said = words(self.words, &end);
+        let is_carried = self.members.get(end.place).is_some_and(|member| member.carried_from().is_some());
         for (flag, words) in [
+            (is_carried, " in an earlier run"),
             (entry.completed_anyway, "; it had done its work when it was stopped"),
             (entry.unreaped, "; it did not end in time and may still be alive"),
         ] {
