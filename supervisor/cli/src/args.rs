@@ -101,6 +101,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
 
+    /// No groups, annotations and summary, though this is a step of GitHub Actions
+    #[arg(long)]
+    pub(crate) no_github: bool,
+
     /// Keep nothing of this run in the state folder; it cannot be run again then
     #[arg(long)]
     pub(crate) no_keep: bool,

@@ -13,6 +13,7 @@ use fanin_supervisor::{
 
 use crate::again;
 use crate::exit::Exit;
+use crate::github::{self, GitHub};
 use crate::leave;
 use crate::obey::obey;
 use crate::over::Over;
@@ -130,15 +131,21 @@ pub(crate) async fn run(
     };
     let is_complete = result.counts.completed == result.counts.launched;
     let interrupted = |signal| Ok(Driven { exit: Ok(Exit::Signal(signal)), is_complete });
-    match leave::junit(args.junit.clone(), &mut over, &mut shown).await {
-        Ok(warning) => warning.iter().for_each(tell),
-        Err(signal) => return interrupted(signal),
+    let github = GitHub::of_environment().filter(|_| !args.no_github && over.parent.is_none());
+    for left in [
+        leave::junit(args.junit.clone(), &mut over, &mut shown).await,
+        leave::kept(prepared.keep.take(), &over, &mut shown).await,
+        leave::summary(github.as_ref(), &over, &mut shown).await,
+    ] {
+        match left {
+            Ok(warning) => warning.iter().for_each(tell),
+            Err(signal) => return interrupted(signal),
+        }
     }
-    match leave::kept(prepared.keep.take(), &over, &mut shown).await {
-        Ok(warning) => warning.iter().for_each(tell),
-        Err(signal) => return interrupted(signal),
+    let text = if args.json { over.document() } else { over.report(github.as_ref()) };
+    if github.is_some() && args.json && !args.quiet {
+        github::annotations(&over).iter().for_each(|annotation| stderr.command(annotation));
     }
-    let text = if args.json { over.document() } else { over.report() };
     // The result counts as taken when it was written, not before.
     let exit = match hand_over(text.map_err(DriveError::Write)?, stderr.clone(), &mut shown).await {
         Handed::Written => {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::file;
+use crate::github::{self, GitHub};
 use crate::keep::Keep;
 use crate::over::Over;
 use crate::shown::Shown;
@@ -44,4 +45,20 @@ pub(crate) async fn kept(
     let (folder, document) = (keep.state(), over.kept());
     let written: io::Result<()> = shown.aside(move || keep.result(&document?)).await?;
     Ok(written.err().map(|error| Warning::Keep { folder, error }))
+}
+
+/// Adds the summary to the page of the step, where GitHub gives a place for it.
+///
+/// # Errors
+///
+/// The signal that came while a disk took its time.
+pub(crate) async fn summary(
+    github: Option<&GitHub>,
+    over: &Over<'_>,
+    shown: &mut Shown<'_>,
+) -> Result<Option<Warning>, Signal> {
+    let Some(path) = github.and_then(|github| github.summary.clone()) else { return Ok(None) };
+    let (place, summary) = (path.clone(), github::summary(over));
+    let added = shown.aside(move || summary.append(&place)).await?;
+    Ok(added.err().map(|error| Warning::Summary { path, error }))
 }

@@ -10,6 +10,7 @@ mod duration;
 mod each;
 mod exit;
 mod file;
+mod github;
 mod json;
 mod junit;
 mod keep;
@@ -59,6 +60,9 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    if github::is_there() {
+        stderr.defuse();
+    }
     let Ended { exit, is_json, again } = run(&stderr);
     // A document says it already.
     if exit != Exit::Done && !is_json {

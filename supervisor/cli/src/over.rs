@@ -2,9 +2,10 @@
 
 use std::io;
 
-use fanin_protocol::{GroupId, ParentMark, Policy};
+use fanin_protocol::{GroupId, ParentMark, Policy, ResultEntry};
 
 use crate::exit::Exit;
+use crate::github::{self, GitHub};
 use crate::json::{self, Beside};
 use crate::junit;
 use crate::report::Report;
@@ -37,18 +38,28 @@ impl Over<'_> {
     /// # Errors
     ///
     /// None that a text in memory has.
-    pub(crate) fn report(&self) -> io::Result<Vec<u8>> {
+    pub(crate) fn report(&self, github: Option<&GitHub>) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
-        let report = Report {
+        match github {
+            Some(github) => github.write(&mut text, self)?,
+            None => {
+                let kept = |entry: &ResultEntry| self.tasks.kept(&entry.job);
+                self.report_of().write(&mut text, self.tasks.entries(), kept)?;
+            }
+        }
+        Ok(text)
+    }
+
+    /// What a report for people says and how, beside the tasks.
+    pub(crate) fn report_of(&self) -> Report<'_> {
+        Report {
             description: self.description,
             result: self.tasks.result,
             policy: self.policy,
             words: self.words,
             style: Style::of(&io::stdout()),
             members: self.tasks.members,
-        };
-        report.write(&mut text, self.tasks.entries(), |entry| self.tasks.kept(&entry.job))?;
-        Ok(text)
+        }
     }
 
     /// The result for programs.
@@ -59,7 +70,7 @@ impl Over<'_> {
     pub(crate) fn document(&self) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         json::write(&mut text, self.tasks.result, self.beside())?;
-        Ok(text)
+        Ok(if github::is_there() { github::defused_json(text) } else { text })
     }
 
     /// The result as a JUnit report.

@@ -66,14 +66,50 @@ impl Report<'_> {
         let is_later = |entry: &ResultEntry| launched > 1 && entry.status == Status::Error;
         self.write_list(out, &entries, |entry| !is_later(entry), &kept)?;
         for entry in entries.filter(|entry| is_later(entry)) {
-            let mark = self.style.mark(Mark::Failed);
-            writeln!(out, "\n{mark} {}: {}", label(&entry), self.said(&entry, Words::brief))?;
+            writeln!(out, "\n{}", self.title(&entry))?;
             write_output(out, &entry, &kept)?;
         }
         if launched > SCREEN_TASKS {
             writeln!(out, "\n{header}")?;
         }
         Ok(())
+    }
+
+    /// Writes the list of these tasks, without what they put out.
+    ///
+    /// # Errors
+    ///
+    /// The writer's.
+    pub(crate) fn write_all_but_output<'e>(
+        &self,
+        out: &mut impl Write,
+        entries: impl Iterator<Item = Cow<'e, ResultEntry>> + Clone,
+    ) -> io::Result<()> {
+        if let Some(description) = self.description {
+            writeln!(out, "{}", text::one_line(description))?;
+        }
+        writeln!(out, "{}", self.header())?;
+        self.write_list(out, &entries, |_| false, |_| None)
+    }
+
+    /// Writes the last lines of a task's output. Where a failed task has none, that is said.
+    ///
+    /// # Errors
+    ///
+    /// The writer's.
+    pub(crate) fn write_output(
+        &self,
+        out: &mut impl Write,
+        entry: &ResultEntry,
+        kept: impl Fn(&ResultEntry) -> Option<Kept>,
+    ) -> io::Result<()> {
+        write_output(out, entry, kept)
+    }
+
+    /// A task and how it ended, in one line.
+    pub(crate) fn title(&self, entry: &ResultEntry) -> String {
+        let mark = self.style.mark(Mark::of(entry.status));
+        format!("{mark} {}: {}", label(entry), self.said(entry, Words::brief))
     }
 
     /// The list in launch order, with the output of the tasks that have it here.
@@ -106,7 +142,8 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn header(&self) -> String {
+    /// What came of all tasks, in one line.
+    pub(crate) fn header(&self) -> String {
         let counts = self.result.counts;
         let mut header = format!("{}: {} completed", tasks(counts.launched), counts.completed);
         for (n, word) in [(counts.error, "failed"), (counts.cancelled, "cancelled")] {

@@ -32,6 +32,15 @@ pub(crate) enum Warning {
         #[source]
         error: io::Error,
     },
+    /// GitHub's page of the step lacks it.
+    #[error("the summary of the step could not be added to {path}: {error}", path = .path.display())]
+    Summary {
+        /// Where it belongs.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        error: io::Error,
+    },
 }
 
 impl Warning {
@@ -41,6 +50,7 @@ impl Warning {
             Self::NoState(_) => "no_state",
             Self::Keep { .. } => "keep",
             Self::Junit { .. } => "junit",
+            Self::Summary { .. } => "summary",
         }
     }
 
@@ -48,7 +58,8 @@ impl Warning {
     /// failure.
     pub(crate) const fn exit(&self, without: Exit) -> Exit {
         match (self, without) {
-            (Self::Junit { .. }, Exit::Unreaped) | (Self::NoState(_) | Self::Keep { .. }, _) => without,
+            (Self::Junit { .. }, Exit::Unreaped)
+            | (Self::NoState(_) | Self::Keep { .. } | Self::Summary { .. }, _) => without,
             (Self::Junit { .. }, _) => Exit::Internal,
         }
     }

@@ -7,6 +7,8 @@ mod common;
 #[cfg(test)]
 mod each;
 #[cfg(test)]
+mod github;
+#[cfg(test)]
 mod json;
 #[cfg(test)]
 mod junit;
