@@ -25,9 +25,11 @@ pub(crate) fn known_jobs(state: &State, request: &Launch, parent: SessionKey) ->
     let group = state.group(jobs.first()?.group)?;
     let is_single = request.joins_turn && jobs.len() == 1;
     let is_whole = group.members.len() == jobs.len()
-        && group.members.iter().zip(&jobs).all(|(key, job)| {
-            state.job(*key).is_some_and(|member| member.lifetime == job.lifetime)
-        });
+        && group
+            .members
+            .iter()
+            .zip(&jobs)
+            .all(|(key, job)| state.job(*key).is_some_and(|member| member.lifetime == job.lifetime));
     if !is_single && !is_whole {
         return None;
     }

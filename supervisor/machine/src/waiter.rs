@@ -91,7 +91,12 @@ fn jobs_wanted(state: &State, session: &SessionId, ids: &[JobId], any: bool) -> 
     Ok(Wants::Jobs { session, jobs, any })
 }
 
-fn exact_wanted(state: &State, session: &SessionId, id: &JobId, lifetime: Lifetime) -> Result<Wants, Refusal> {
+fn exact_wanted(
+    state: &State,
+    session: &SessionId,
+    id: &JobId,
+    lifetime: Lifetime,
+) -> Result<Wants, Refusal> {
     let session = session::find(state, session)?;
     let jobs = vec![view::exact(state, id, lifetime)?];
     Ok(Wants::Jobs { session, jobs, any: false })
