@@ -163,6 +163,14 @@ async fn a_wake_that_never_comes_is_told_with_the_story() {
     woken(&session).await;
 }
 
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "`lint` was not started")]
+async fn a_job_that_nobody_launched_is_not_waited_for_without_end() {
+    let agents = FakeRunner::agents();
+    let (_supervisor, _session) = start_with(&agents).await;
+    agents.until_started("lint").await;
+}
+
 #[tokio::test]
 #[should_panic(expected = "needs a paused clock")]
 async fn nobody_waits_a_day_on_a_real_clock() {
@@ -189,15 +197,33 @@ async fn a_wait_that_runs_out_is_followed_by_the_wake() {
 
 #[tokio::test(start_paused = true)]
 async fn a_story_tells_of_waits_and_of_what_is_void() {
-    let (_supervisor, session) = three().await;
+    let agents = FakeRunner::agents()
+        .on("scan", script().after(SECOND).completes("ok"))
+        .otherwise(script().after(MINUTE).completes("ok"));
+    let (_supervisor, session) = start_with(&agents).await;
     let group = launch(&session).await;
     session.wait_all(&group.jobs()[..1], None).await.unwrap();
     session.wait_all(&group.jobs()[1..], None).await.unwrap();
+    let turn = session.turn().await.unwrap();
+    session.start(ask("late")).await.unwrap().wait(None).await.unwrap();
+    turn.end().await.unwrap();
     launch(&session).await;
     session.close().await.unwrap();
-    let told = story(&session);
-    assert!(told.contains(&"taken by a wait: scan".to_owned()), "{told:?}");
-    assert_eq!(told.last().unwrap(), "voided: scan, lint, docs");
+    let expected = [
+        "sealed: scan, lint, docs",
+        "taken by a wait: scan",
+        "fired: scan: completed, lint: completed, docs: completed",
+        "taken by a wait: scan, lint, docs",
+        "turn",
+        "taken by a wait: late",
+        "turn over",
+        "sealed: late",
+        "fired: late: completed",
+        "all taken before: late",
+        "sealed: scan, lint, docs",
+        "voided: scan, lint, docs",
+    ];
+    assert_eq!(story(&session), expected);
     assert_nothing_owed(&session);
     assert_woken(&session, 0);
 }

@@ -22,7 +22,7 @@ const REAL_LIMIT: Duration = Duration::from_secs(20);
 /// How long a check waits on a paused clock, where that costs nothing.
 const PAUSED_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-fn limit() -> Duration {
+pub(super) fn limit() -> Duration {
     if clock::is_paused() { PAUSED_LIMIT } else { REAL_LIMIT }
 }
 
@@ -219,7 +219,8 @@ pub fn assert_nothing_lives(supervisor: &Supervisor) {
     }
 }
 
-/// Waits until these jobs are over, and takes no result: what their parent is owed stays owed to it.
+/// Waits until these jobs are over, and takes no result: what their parent is owed stays owed to it. It asks as a parent
+/// of its own, `observer`.
 ///
 /// # Panics
 ///
@@ -246,7 +247,6 @@ pub fn assert_nothing_lives(supervisor: &Supervisor) {
 pub fn over(supervisor: &Supervisor, jobs: &[JobId]) -> impl Future<Output = ()> + use<> {
     let (at, supervisor, jobs) = (Location::caller(), supervisor.clone(), jobs.to_vec());
     async move {
-        // A parent of its own: it looks, and takes nothing from theirs.
         let waited = match supervisor.session("observer").await {
             Ok(observer) => {
                 observer.wait_all(&jobs, limit()).await.map(drop).map_err(|error| error.to_string())

@@ -1,5 +1,7 @@
 //! A runner whose jobs follow scripts. It starts no process and talks to no model.
 
+use std::future::Future;
+use std::panic::Location;
 use std::sync::Arc;
 
 use fanin_protocol::spec::CommandLine;
@@ -7,7 +9,8 @@ use fanin_protocol::{JobKind, Spec};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::script::{Script, play};
+use super::check::limit;
+use super::script::{Script, Step, play};
 use crate::context::{Bound, RunContext};
 use crate::runner::{RunFuture, Runner};
 
@@ -100,7 +103,7 @@ impl FakeRunner {
         self.with(Fits::Label(label.into()), script)
     }
 
-    /// The script of jobs for this agent, or of this program.
+    /// The script of jobs for this agent, or of this program; a shell line is one of `sh`.
     #[must_use]
     pub fn on_name(self, name: impl Into<String>, script: Script) -> Self {
         self.with(Fits::Name(name.into()), script)
@@ -148,15 +151,19 @@ impl FakeRunner {
         self.0.starts.borrow().iter().map(|start| start.asked.clone()).collect()
     }
 
-    /// Waits until a job with this label was started. On a job that is already over as well.
+    /// Waits until a job with this label was started; it may be over already.
     ///
-    /// # Cancel safety
+    /// # Panics
     ///
-    /// Cancel safe: it only looks.
-    pub async fn until_started(&self, label: &str) {
-        let mut starts = self.0.starts.subscribe();
-        // It ends early only with the sender, which is held here.
-        drop(starts.wait_for(|starts| starts.iter().any(|start| start.label == label)).await);
+    /// Where none is started within a day of a paused clock, or 20 seconds of a real one.
+    #[track_caller]
+    pub fn until_started(&self, label: &str) -> impl Future<Output = ()> + use<> {
+        let (at, label, mut starts) = (Location::caller(), label.to_owned(), self.0.starts.subscribe());
+        async move {
+            let started = starts.wait_for(|starts| starts.iter().any(|start| start.label == label));
+            let is_late = tokio::time::timeout(limit(), started).await.is_err();
+            assert!(!is_late, "`{label}` was not started at {at}");
+        }
     }
 }
 
@@ -204,28 +211,38 @@ impl Runner for FakeRunner {
         let (name, asked) = parts(&spec);
         let label = context.core.look(|state| state.job_info(context.job())).and_then(|info| info.label);
         let label = label.map_or_else(|| context.job().to_string(), |label| label.to_string());
-        let steps =
-            self.0.scripts.lock().iter_mut().find(|scripted| scripted.fits.fits(&label, name, &asked)).map(
-                |scripted| {
-                    scripted.played += 1;
-                    scripted.script.run(scripted.played - 1)
-                },
-            );
-        let mut place = 0;
-        self.0.starts.send_modify(|starts| {
-            place = starts.len();
-            starts.push(Start { label: label.clone(), asked: asked.clone(), is_over: false });
-        });
-        let running = Running { shared: Arc::clone(&self.0), place };
+        let steps = self.0.next(&label, name, &asked);
+        let running = self.0.begin(label.clone(), asked.clone());
         Box::pin(async move {
-            let _running = running;
+            // Held as a whole: it is over when the future is.
+            let running = running;
             let Some(steps) = steps else {
                 panic!("no script for `{label}`: give the FakeRunner one with `on` or `otherwise`")
             };
-            let external_session = Some(format!("fake_{place}"));
+            let external_session = Some(format!("fake_{}", running.place));
             context.bound(Bound { external_session, ..Bound::default() });
             play(steps, asked, context).await
         })
+    }
+}
+
+impl Shared {
+    /// What the next run of the first script that fits does.
+    fn next(&self, label: &str, name: &str, asked: &str) -> Option<Vec<Step>> {
+        let mut scripts = self.scripts.lock();
+        let scripted = scripts.iter_mut().find(|scripted| scripted.fits.fits(label, name, asked))?;
+        scripted.played += 1;
+        Some(scripted.script.run(scripted.played - 1))
+    }
+
+    /// Notes a start.
+    fn begin(self: &Arc<Self>, label: String, asked: String) -> Running {
+        let mut place = 0;
+        self.starts.send_modify(|starts| {
+            place = starts.len();
+            starts.push(Start { label, asked, is_over: false });
+        });
+        Running { shared: Arc::clone(self), place }
     }
 }
 

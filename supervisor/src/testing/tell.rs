@@ -75,8 +75,10 @@ fn text(entry: &ResultEntry) -> &str {
 /// What became of a parent so far, one line for each thing, in order: its turns, its groups, and who took their
 /// results.
 ///
-/// The lines are `turn`, `turn over`, `sealed: LABELS`, `fired: SUMMARY`, `taken by a wake: LABELS`, `taken by a wait:
-/// LABELS`, `voided: LABELS`. It reads the records that the supervisor still keeps.
+/// The lines are `turn`, `turn over`; `sealed: LABELS`, `fired: SUMMARY`, `voided: LABELS`; `taken by a wake: LABELS`,
+/// `taken by a wait: LABELS`, and `all taken before: LABELS` where waits had taken all results of a group before it
+/// fired. A wait that takes the last results of a group has the labels of all its members. It reads the records that the
+/// supervisor still keeps.
 ///
 /// # Panics
 ///
@@ -185,23 +187,20 @@ impl Told {
     }
 
     fn taken(&mut self, taken: &MessageTaken) {
-        let by = match taken.by {
-            TakenBy::Inbox => "taken by a wake",
-            TakenBy::Waiter => "taken by a wait",
-            // Each of them has its line from the wait that took it.
-            TakenBy::Results => "all taken before",
-            TakenBy::Void => "voided",
-        };
         let groups: Vec<String> = taken.keys.iter().filter_map(|group| self.owed.remove(group)).collect();
-        if taken.by == TakenBy::Inbox {
-            self.wakes += groups.len();
-        }
-        self.lines.extend(groups.iter().map(|members| format!("{by}: {members}")));
-        let jobs: Vec<&JobId> = taken.results.iter().filter_map(|life| self.lives.get(life)).collect();
-        if groups.is_empty() && !jobs.is_empty() {
-            let labels = self.labels(jobs.into_iter());
-            self.lines.push(format!("{by}: {labels}"));
-        }
+        let jobs = taken.results.iter().filter_map(|life| self.lives.get(life));
+        let (by, what) = match taken.by {
+            TakenBy::Inbox => {
+                self.wakes += groups.len();
+                ("taken by a wake", groups)
+            }
+            // Single results, or the last of a group, which closes all of it.
+            TakenBy::Waiter if groups.is_empty() => ("taken by a wait", vec![self.labels(jobs)]),
+            TakenBy::Waiter => ("taken by a wait", groups),
+            TakenBy::Results => ("all taken before", groups),
+            TakenBy::Void => ("voided", groups),
+        };
+        self.lines.extend(what.iter().filter(|what| !what.is_empty()).map(|what| format!("{by}: {what}")));
     }
 
     fn labels<'a>(&self, jobs: impl Iterator<Item = &'a JobId>) -> String {
