@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fanin_machine::{Mono, Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
-use fanin_protocol::{Fence, JobId, PartKind, PartState, text};
+use fanin_protocol::{Fence, JobId, Lifetime, PartKind, PartState, text};
 use parking_lot::Mutex;
 
 use crate::core::Core;
@@ -40,6 +40,7 @@ pub struct RunContext {
     pub(crate) cell: Arc<RunCell>,
     pub(crate) run: RunRef,
     pub(crate) job: JobId,
+    pub(crate) lifetime: Lifetime,
 }
 
 /// How to find a run from outside.
@@ -57,6 +58,11 @@ impl RunContext {
     /// The job.
     pub const fn job(&self) -> &JobId {
         &self.job
+    }
+
+    /// Which life of the job's id.
+    pub const fn lifetime(&self) -> Lifetime {
+        self.lifetime
     }
 
     /// The run's fence: no other run has it.

@@ -17,6 +17,8 @@ pub struct Host {
     pub runs: BTreeMap<JobId, RunRef>,
     /// When each run last showed a sign of work that only the host sees.
     pub beats: BTreeMap<Fence, Mono>,
+    /// The last run of the life before, of jobs that were launched again.
+    pub old_runs: BTreeMap<JobId, RunRef>,
     /// The last turn of each session.
     pub turns: BTreeMap<SessionId, RunRef>,
     /// Its mark of each job of this epoch.
@@ -33,6 +35,9 @@ impl Host {
 
     /// A job exists, and its mark is kept.
     pub fn launched(&mut self, job: &JobId) {
+        if let Some(run) = self.runs.remove(job) {
+            self.old_runs.insert(job.clone(), run);
+        }
         self.tags.insert(job.clone(), Self::tag(job));
     }
 

@@ -60,12 +60,12 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
 /// Writes `run.started` before anything is spawned (J-2).
 fn start(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(job) = state.job(key) else { return };
-    let (id, kind, spec) = (job.id.clone(), job.kind, job.spec.clone());
+    let (id, lifetime, kind, spec) = (job.id.clone(), job.lifetime, job.kind, job.spec.clone());
     let attempt = job.runs.saturating_add(1);
     out.record_of(state, key, RunStarted { node: NodeId::Job(id.clone()), attempt });
     let fence = Fence(state.facts.head.0);
     activity::start(state, key, fence);
     circuit::started(state, kind);
     let run = RunRef { node: RunNode::Job(key), fence };
-    out.effect(Effect::Spawn { run, job: id, spec, tag: state.tag(key) });
+    out.effect(Effect::Spawn { run, job: id, lifetime, spec, tag: state.tag(key) });
 }

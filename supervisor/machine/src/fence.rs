@@ -3,6 +3,7 @@
 use fanin_protocol::limits::STALE_RUNS_MAX;
 use fanin_protocol::record::{Note, NoteCode};
 
+use crate::again;
 use crate::command::{Command, RunNode, RunRef, Said};
 use crate::epoch;
 use crate::out::Out;
@@ -18,6 +19,7 @@ pub(crate) fn admit(state: &mut State, command: Command, out: &mut Out) -> Optio
     if matches!(report.what, Said::Beat(_)) {
         return None;
     }
+    again::late(state, report);
     let run = report.run.fence;
     if !epoch::is_open(state) || !state.memory.noted.insert(run) {
         return None;

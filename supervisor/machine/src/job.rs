@@ -121,6 +121,7 @@ pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
     out.record(state, Note { job: Some(id), run: Some(fence), ..Note::new(NoteCode::Unreaped) });
     state.memory.forced.remove(&fence);
     activity::run_over(state, key);
+    state.memory.unreaped.insert(key, Some(fence));
     let ending =
         Ending { after: stop.after, unreaped: true, ..Ending::new(status, Some(stop.cause), stop.code) };
     end(state, key, ending, out);

@@ -5,6 +5,7 @@
 //! the few parts with threads: the guard, the pump and the log.
 
 mod activity;
+mod again;
 mod circuit;
 mod clock;
 mod command;

@@ -30,8 +30,8 @@ pub(super) fn of(world: &World) -> (u64, u64) {
         .map(|(fence, at)| (fence, now.mono.since(*at)))
         .collect();
     let text = format!(
-        "{opened} {crashes} {state:?} {parent:?} {:?} {:?} {beats:?} {:?}",
-        host.runs, host.turns, world.slots
+        "{opened} {crashes} {state:?} {parent:?} {:?} {:?} {beats:?} {:?} {}",
+        host.runs, host.turns, world.slots, world.ledger.extended
     );
     let text = text.as_bytes();
     let marks = marks(text);

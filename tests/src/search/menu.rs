@@ -11,6 +11,8 @@ use crate::world::{Options, World};
 pub struct Menu {
     /// Jobs that may run at once.
     pub slots: Option<u32>,
+    /// So many commands may start in so many milliseconds.
+    pub rate: Option<(usize, u64)>,
     /// Launches to choose from, each as a script; one whose jobs are known is on the menu once more only in
     /// `repeats`.
     pub launches: Vec<&'static str>,
@@ -36,6 +38,8 @@ pub struct Menu {
     pub time: bool,
     /// Crashes; each is followed by an opening.
     pub crashes: u32,
+    /// How often a job may be given more time.
+    pub extends: u32,
     /// Anything else, as scripts: stops, closes, and what will be refused.
     pub others: Vec<&'static str>,
     /// What may come before the opening after a crash.
@@ -47,6 +51,7 @@ impl Menu {
     pub(super) fn start(&self) -> World {
         let options = Options {
             slots: self.slots,
+            rate: self.rate,
             grace_ms: 10,
             fold_each: true,
             wall_stands: true,
@@ -61,7 +66,8 @@ impl Menu {
 
     /// How a script of this search begins.
     pub(super) fn head(&self) -> String {
-        self.slots.map_or_else(|| "slots none".into(), |slots| format!("slots {slots}"))
+        let slots = self.slots.map_or_else(|| "slots none".into(), |slots| format!("slots {slots}"));
+        self.rate.map_or_else(|| slots.clone(), |(starts, ms)| format!("{slots}; rate {starts} {ms}"))
     }
 
     /// What can happen in a world. The order is that of the menu, so that a choice can be named by its place.
@@ -85,12 +91,15 @@ impl Menu {
             ops.push(Op::Crash);
         }
         scripts(&self.others, ops);
+        ops.retain(|op| !matches!(op, Op::Extend(..)) || world.ledger.extended < self.extends);
     }
 
     fn launches(&self, world: &World, ops: &mut Vec<Op>) {
         for launch in self.launches.iter().flat_map(|text| op::script(text).ops) {
             let is_new = match &launch {
-                Op::Launch(launching) => launching.jobs.iter().all(|id| !world.ledger.jobs.contains_key(id)),
+                Op::Launch(launching) => {
+                    launching.jobs.iter().all(|id| !world.ledger.jobs.contains_key(id)) && !launching.again
+                }
                 _ => false,
             };
             if is_new {

@@ -143,12 +143,14 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
                 error: SpecError { field: "label", problem: "long".into() },
             },
         ),
+        ("BadLimit", Refusal::BadLimit(SpecError { field: "slots", problem: "zero".into() })),
         ("BadPolicy", Refusal::BadPolicy("ok = 0".into())),
         ("QueueFull", Refusal::QueueFull { queued: 1, asked: 1, max: 1 }),
         ("Draining", Refusal::Draining),
         ("NotOpen", Refusal::NotOpen),
         ("RunsOpen", Refusal::RunsOpen(1)),
         ("DuplicateWaiter", Refusal::DuplicateWaiter(WaiterId(1))),
+        ("StillReaping", Refusal::StillReaping { job: job(), lifetime: Lifetime(1) }),
     ];
     // What wraps a refusal says what the refusal says.
     for (_, refusal) in &refusals {

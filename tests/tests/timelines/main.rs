@@ -4,6 +4,7 @@ mod clocks;
 mod groups;
 mod jobs;
 mod limits;
+mod lives;
 mod parts;
 mod recovery;
 mod retries;
