@@ -197,7 +197,7 @@ fn old_timers_mean_nothing_to_the_next_try() {
             job.stopping a error/timeout
             -> Polite stop of a
             part a c1 error interrupted 4260..4660
-            run.ended a failed: `timeout` of 2.0s passed; the last sign of work was 400ms before, and `idle` is 1.9s; the task was dropped before it ended
+            run.ended a failed: `timeout` of 2.0s passed, while signs of work kept it within its `idle` of 1.9s; the task was dropped before it ended
             job.ended a error/timeout.run
             group.fired none_ok [a error/timeout]
         "#]],
