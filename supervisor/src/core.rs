@@ -188,7 +188,7 @@ impl Core {
             return self.ended(run, &job, None);
         };
         let cell = Arc::new(RunCell::default());
-        let context = RunContext { core: Arc::clone(self), cell: Arc::clone(&cell), run, job: job.clone() };
+        let context = RunContext::new(Arc::clone(self), Arc::clone(&cell), run, job.clone());
         let core = Arc::clone(self);
         let guard = Guard::new(move |ending| core.ended(run, &job, ending));
         let task = self.scope.spawn(Run::new(body, context, guard));

@@ -8,14 +8,14 @@ use fanin_machine::{Answer, Command, Launched, Stop, StopTarget, Wanted};
 use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, Lifetime, ResultEntry};
 
 use crate::core::CallError;
-use crate::session::Session;
+use crate::launcher::Launcher;
 use crate::supervisor::Cancelled;
 use crate::wait::{WaitError, Waiter};
 
 /// A launched group. Dropping it stops nothing.
 #[derive(Debug, Clone)]
 pub struct Group {
-    session: Session,
+    launcher: Launcher,
     id: GroupId,
     jobs: Vec<JobId>,
     created: bool,
@@ -23,9 +23,9 @@ pub struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(session: &Session, launched: Launched) -> Self {
+    pub(crate) fn new(launcher: &Launcher, launched: Launched) -> Self {
         Self {
-            session: session.clone(),
+            launcher: launcher.clone(),
             id: launched.group,
             jobs: launched.jobs.into_iter().map(|(id, _)| id).collect(),
             created: launched.created,
@@ -58,14 +58,14 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// [`WaitError::TimedOut`] once `limit` has passed; the jobs go on. [`WaitError::Voided`] where the session was
-    /// closed first.
+    /// [`WaitError::TimedOut`] once `limit` has passed; the jobs go on. [`WaitError::Voided`] where its parent
+    /// ended first: the session was closed, or the job was stopped.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe: dropping the future stops no job; the result then comes as a wake.
     pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<GroupResult, WaitError> {
-        let mut waiter = Waiter::begin(self.session.owner(), Wanted::Group(self.id.clone()))?;
+        let mut waiter = Waiter::begin(self.launcher.handle(), Wanted::Group(self.launcher.parent().clone(), self.id.clone()))?;
         match waiter.answer_within(limit.into()).await? {
             Answer::Group { result, already_delivered } => {
                 waiter.take()?;
@@ -88,7 +88,7 @@ impl Group {
     pub async fn cancel(&self) -> Result<(), CallError> {
         let target = StopTarget::Group(self.id.clone());
         let stop = Stop { target, cause: Cause::User, grace_ms: None };
-        self.session.owner().core().submit(Command::Stop(stop)).map(drop)
+        self.launcher.handle().core().submit(Command::Stop(stop)).map(drop)
     }
 }
 
@@ -112,7 +112,7 @@ impl Deref for GroupResult {
 /// A launched job in this lifetime. Dropping it stops nothing.
 #[derive(Debug, Clone)]
 pub struct Job {
-    session: Session,
+    launcher: Launcher,
     id: JobId,
     lifetime: Lifetime,
     group: GroupId,
@@ -122,10 +122,10 @@ pub struct Job {
 
 impl Job {
     /// The first job of a launch.
-    pub(crate) fn new(session: &Session, launched: Launched) -> Option<Self> {
+    pub(crate) fn new(launcher: &Launcher, launched: Launched) -> Option<Self> {
         let (id, lifetime) = launched.jobs.into_iter().next()?;
         Some(Self {
-            session: session.clone(),
+            launcher: launcher.clone(),
             id,
             lifetime,
             group: launched.group,
@@ -163,13 +163,13 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// As [`Session::wait_all`].
+    /// As [`Launcher::wait_all`].
     ///
     /// # Cancel safety
     ///
-    /// As [`Session::wait_all`].
+    /// As [`Launcher::wait_all`].
     pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<ResultEntry, WaitError> {
-        let waited = self.session.wait_all(std::slice::from_ref(&self.id), limit).await?;
+        let waited = self.launcher.wait_all(std::slice::from_ref(&self.id), limit).await?;
         waited.entries.into_iter().next().ok_or(WaitError::Closed)
     }
 
@@ -183,6 +183,6 @@ impl Job {
     ///
     /// Cancel safe: it does not wait for the job.
     pub async fn cancel(&self) -> Result<Cancelled, CallError> {
-        self.session.owner().cancel(StopTarget::Exact(self.id.clone(), self.lifetime))
+        self.launcher.handle().cancel(StopTarget::Exact(self.id.clone(), self.lifetime))
     }
 }

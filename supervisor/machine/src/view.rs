@@ -36,6 +36,8 @@ pub struct Held {
     pub barriers: usize,
     /// Runs that were told to end by force.
     pub forced: usize,
+    /// What is still to be told below nodes that go.
+    pub sweeps: usize,
 }
 
 impl State {
@@ -51,7 +53,8 @@ impl State {
             offers: memory.offered.len(),
             timers: memory.timers.len(),
             barriers: memory.barriers.len(),
-            forced: memory.forced.len(),
+            forced: memory.forced.len() + memory.overdue.len() + memory.force_at.len(),
+            sweeps: memory.sweeps.len(),
         }
     }
 
