@@ -15,6 +15,7 @@ pub mod policy;
 pub mod private;
 pub mod record;
 pub mod result;
+pub mod shared_limits;
 pub mod spec;
 pub mod text;
 
@@ -29,4 +30,5 @@ pub use policy::{Policy, Threshold};
 pub use private::Private;
 pub use record::Record;
 pub use result::{CombinedResult, Counts, Outcome, Output, ResultEntry};
+pub use shared_limits::SharedLimits;
 pub use spec::{AgentSpec, CommandLine, CommandSpec, JobLimits, Spec};

@@ -306,7 +306,7 @@ fn launch(launching: &Launching) -> Launch {
         id: id.clone(),
         label: None,
         spec: spec.clone(),
-        limits: launching.limits,
+        limits: launching.limits.into(),
         is_fresh: false,
         tag: Host::tag(id),
     });

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::Level;
-use fanin_protocol::spec::{JobLimits, SpecError};
+use fanin_protocol::spec::SpecError;
 use fanin_protocol::{
     Cause, Code, Fence, GroupId, JobId, JobKind, Lifetime, LogId, Output, PartKind, PartState, Policy,
-    SessionId, Spec, Status,
+    SessionId, SharedLimits, Spec, Status,
 };
 
 use crate::state::{JobKey, SessionKey};
@@ -90,7 +90,7 @@ pub struct Member {
     /// What it shall do; `None` for a closure, which the host keeps.
     pub spec: Option<Arc<Spec>>,
     /// Its limits of time.
-    pub limits: JobLimits,
+    pub limits: SharedLimits,
     /// The host's own mark for it, given back with each effect on it.
     pub tag: u64,
 }

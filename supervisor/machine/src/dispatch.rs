@@ -51,7 +51,7 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
 /// Writes `run.started` before anything is spawned (J-2).
 fn start(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(job) = state.job(key) else { return };
-    let (id, limits, spec) = (job.id.clone(), job.limits, job.spec.clone());
+    let (id, limits, spec) = (job.id.clone(), job.limits.clone(), job.spec.clone());
     let attempt = job.runs.saturating_add(1);
     out.record_of(state, key, RunStarted { node: NodeId::Job(id.clone()), attempt });
     let fence = Fence(state.facts.head.0);

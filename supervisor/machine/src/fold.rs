@@ -179,7 +179,7 @@ impl Facts {
             kind: body.kind,
             label: body.label.clone(),
             spec: body.spec.reveal().cloned(),
-            limits: body.limits,
+            limits: body.limits.clone(),
             queued_at_ms: ts_ms,
             started_at_ms: None,
             runs: 0,

@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
-use fanin_protocol::spec::JobLimits;
 use fanin_protocol::{
     About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, Lifetime, LogId, Output,
-    Policy, Seq, SessionId, Spec, Status, ToolPart,
+    Policy, Seq, SessionId, SharedLimits, Spec, Status, ToolPart,
 };
 
 use crate::clock::{Clock, Mono};
@@ -175,7 +174,7 @@ pub(crate) struct Job {
     pub(crate) kind: JobKind,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) spec: Option<Arc<Spec>>,
-    pub(crate) limits: JobLimits,
+    pub(crate) limits: SharedLimits,
     pub(crate) queued_at_ms: u64,
     pub(crate) started_at_ms: Option<u64>,
     pub(crate) runs: u32,

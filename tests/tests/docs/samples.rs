@@ -7,8 +7,8 @@ use fanin_protocol::policy::{Policy, Threshold};
 use fanin_protocol::record::*;
 use fanin_protocol::result::{CombinedResult, Counts, Outcome, Output};
 use fanin_protocol::{
-    CommandSpec, Fence, GroupId, JobId, JobKind, JobLimits, LogId, NodeId, PartKind, PartState, Private,
-    Record, Seq, SessionId, Spec, ToolPart,
+    CommandSpec, Fence, GroupId, JobId, JobKind, LogId, NodeId, PartKind, PartState, Private, Record, Seq,
+    SessionId, SharedLimits, Spec, ToolPart,
 };
 
 pub(crate) fn log() -> LogId {
@@ -69,7 +69,7 @@ fn jobs() -> Vec<Record> {
             kind: JobKind::Command,
             label: Some("label".into()),
             spec: Private::new(spec.into()),
-            limits: JobLimits::default(),
+            limits: SharedLimits::default(),
         }
         .into(),
         JobStopping {
