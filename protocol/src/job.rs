@@ -122,7 +122,7 @@ impl fmt::Display for Reason {
             Self::Working => f.write_str("working"),
             Self::Question { call } => write!(f, "waits for an answer to question {call}"),
             Self::Children { open, first } => {
-                write!(f, "waits for {open} children: ")?;
+                write!(f, "its body is over; waits for {open} of its children: ")?;
                 list(f, first)
             }
             Self::Stopping { cause, forced: false } => write!(f, "stopping ({cause})"),

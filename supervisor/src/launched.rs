@@ -65,7 +65,10 @@ impl Group {
     ///
     /// Cancel safe: dropping the future stops no job; the result then comes as a wake.
     pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<GroupResult, WaitError> {
-        let mut waiter = Waiter::begin(self.launcher.handle(), Wanted::Group(self.launcher.parent().clone(), self.id.clone()))?;
+        let mut waiter = Waiter::begin(
+            self.launcher.handle(),
+            Wanted::Group(self.launcher.parent().clone(), self.id.clone()),
+        )?;
         match waiter.answer_within(limit.into()).await? {
             Answer::Group { result, already_delivered } => {
                 waiter.take()?;

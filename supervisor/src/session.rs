@@ -63,7 +63,11 @@ impl Session {
     ///
     /// Cancel safe: it does not wait for the jobs.
     pub async fn close(&self) -> Result<(), CallError> {
-        self.launcher.handle().core().submit(Command::Session(SessionCommand::Close(self.id.clone()))).map(drop)
+        self.launcher
+            .handle()
+            .core()
+            .submit(Command::Session(SessionCommand::Close(self.id.clone())))
+            .map(drop)
     }
 }
 

@@ -5,14 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_bus::{Filter, Since, Snapshot, SubscribeError, Subscription};
-use fanin_machine::{
-    Close, Command, JobFilter, Refusal, SessionCommand, StopTarget, Stopped, Wanted, why,
-};
+use fanin_machine::{Close, Command, JobFilter, Refusal, SessionCommand, StopTarget, Stopped, Wanted, why};
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
-use fanin_protocol::{
-    About, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Reason, SessionId, Status,
-};
+use fanin_protocol::{About, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Reason, SessionId, Status};
 use tokio::task::AbortHandle;
 
 use crate::builder::Builder;

@@ -9,8 +9,8 @@ use crate::effect::Answer;
 use crate::out::Out;
 use crate::result;
 use crate::state::{Barrier, GroupKey, Phase, State};
-use crate::timers::{Owner, Purpose};
 use crate::stop::Intent;
+use crate::timers::{Owner, Purpose};
 use crate::{job, sweep, waiter};
 
 /// Remembers when a group was sealed and arms its deadline.

@@ -7,7 +7,7 @@ use crate::effect::Effect;
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::Owner;
-use crate::{inbox, run, stop, sweep, waiter};
+use crate::{run, stop, sweep, waiter};
 
 /// How a job ends.
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +108,7 @@ pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out)
     );
     state.memory.timers.clear(Owner::Job(key));
     state.memory.force_at.remove(&key);
-    inbox::close(state, Node::Job(key), out);
+    waiter::run_over(state, key, out);
     state.memory.dirty.groups.push_back(group);
     if let Some(parent) = state.facts.parent(Node::Job(key)) {
         child_over(state, parent);
@@ -120,6 +120,7 @@ pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out)
 /// Ends a job whose run did not go in time after the forced stop (J-18): it may still be alive, and says so.
 pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(fence) = run::open_fence(state, Node::Job(key)) else { return };
+    sweep::catch_up(state, key, out);
     run::close_parts(state, Node::Job(key), out);
     let Some(job) = state.job(key) else { return };
     let (id, Some(stop)) = (job.id.clone(), job.stop) else { return };

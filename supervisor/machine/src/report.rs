@@ -10,7 +10,7 @@ use crate::command::{Ended, Refusal, Reply, Report, Said};
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::Owner;
-use crate::{run, session, stop, sweep, tree};
+use crate::{run, session, sweep, tree, waiter};
 
 /// Takes in a report; its fence was checked.
 pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result<Reply, Refusal> {
@@ -64,11 +64,7 @@ fn shortened(text: Arc<str>) -> Arc<str> {
 
 /// A run of a job is over and gone. What was wished before it ended decides how it counts (J-17, J-19).
 fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
-    if let Some(intent) = sweep::inherited(state, key) {
-        // A node above was stopped first: this end comes after that, whether the job's own record did or not (SC-2).
-        let force_at = intent.force_at.unwrap_or_else(|| state.memory.clock.mono());
-        stop::say(state, key, intent, force_at, out);
-    }
+    sweep::catch_up(state, key, out);
     run::close_parts(state, Node::Job(key), out);
     let Some(job) = state.job(key) else { return };
     let Some(open) = &job.run else { return };
@@ -120,6 +116,7 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     state.memory.forced.remove(&fence);
     state.memory.overdue.remove(&fence);
     state.memory.timers.clear(Owner::Job(key));
+    waiter::run_over(state, key, out);
     if has_failed && state.job(key).is_some_and(|job| job.stop.is_none()) {
         // Its children are stopped first (J-8).
         sweep::begin(state, Node::Job(key), None, out);

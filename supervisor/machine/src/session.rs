@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use fanin_protocol::record::{
-    GroupSealed, RunEnded, RunOutcome, RunStarted, SessionClosed, SessionOpened,
-};
+use fanin_protocol::record::{GroupSealed, RunEnded, RunOutcome, RunStarted, SessionClosed, SessionOpened};
 use fanin_protocol::{Fence, JobId, NodeId, Policy, SessionId};
 
 use crate::command::{Refusal, Reply, RunNode, RunRef};

@@ -330,6 +330,8 @@ pub(crate) struct Memory {
     /// The host's mark of each job, by its key.
     pub(crate) tags: Vec<u64>,
     pub(crate) waiters: BTreeMap<WaiterId, Waiter>,
+    /// Waiters of a job's run: it takes them with it.
+    pub(crate) waits_of: BTreeMap<JobKey, Vec<WaiterId>>,
     /// Waiters by the job they look at.
     pub(crate) job_waiters: BTreeMap<JobKey, Vec<WaiterId>>,
     /// Waiters by the group they look at.

@@ -3,15 +3,15 @@
 use fanin_protocol::record::{JobStopping, StopTarget as Target};
 use fanin_protocol::{Cause, Code, Fence};
 
+use crate::clock::Mono;
 use crate::command::{Refusal, Reply, RunNode, RunRef, Stop, StopTarget, Stopped};
 use crate::effect::{Effect, KillStage};
 use crate::job::{self, Ending};
 use crate::launch;
 use crate::out::Out;
-use crate::clock::Mono;
 use crate::run;
-use crate::sweep;
 use crate::state::{JobKey, Node, State};
+use crate::sweep;
 use crate::timers::{Owner, Purpose};
 
 /// A wish to stop a job.

@@ -11,7 +11,7 @@ use crate::clock::Mono;
 use crate::out::Out;
 use crate::state::{GroupKey, JobKey, Node, State};
 use crate::stop::{self, Intent};
-use crate::{group, inbox};
+use crate::{group, inbox, job};
 
 /// Something to be told to many, and how far that has come.
 #[derive(Debug, Clone, Copy)]
@@ -71,18 +71,13 @@ fn void_next(
         let id = open.id.clone();
         out.record(state, GroupVoided { group: id, cause: Cause::Parent });
         group::voided(state, key, out);
+        job::child_over(state, node);
     }
     members(state, key, Intent { force_at, ..Intent::PARENT });
     Some(Sweep::Node { node, after: Some(key), force_at })
 }
 
-fn stop_next(
-    state: &mut State,
-    key: GroupKey,
-    next: usize,
-    intent: Intent,
-    out: &mut Out,
-) -> Option<Sweep> {
+fn stop_next(state: &mut State, key: GroupKey, next: usize, intent: Intent, out: &mut Out) -> Option<Sweep> {
     let member = *state.group(key)?.members.get(next)?;
     stop::stop_job(state, member, intent, out);
     Some(Sweep::Members { group: key, next: next + 1, intent })
@@ -110,9 +105,19 @@ pub(crate) fn inherited(state: &State, key: JobKey) -> Option<Intent> {
     Some(Intent { force_at, ..Intent::PARENT })
 }
 
+/// Writes down what a node above was told before this job's run ends: the end comes after that, whether the job's own
+/// record did or not (SC-2).
+pub(crate) fn catch_up(state: &mut State, key: JobKey, out: &mut Out) {
+    if let Some(intent) = inherited(state, key) {
+        let force_at = intent.force_at.unwrap_or_else(|| state.memory.clock.mono());
+        stop::say(state, key, intent, force_at, out);
+    }
+}
+
 /// After a crash: begins again below every node that was going.
 pub(crate) fn resume(state: &mut State, out: &mut Out) {
-    let sessions = (0..).zip(&state.facts.sessions).map(|(key, _)| Node::Session(crate::state::SessionKey(key)));
+    let sessions =
+        (0..).zip(&state.facts.sessions).map(|(key, _)| Node::Session(crate::state::SessionKey(key)));
     let jobs = (0..)
         .zip(&state.facts.jobs)
         .filter(|(_, job)| job.below.is_some() && job.ended.is_none())

@@ -3,6 +3,7 @@
 
 use fanin_protocol::NodeId;
 use fanin_protocol::limits::DEPTH_MAX;
+use fanin_protocol::record::RunOutcome;
 
 use crate::command::{Parent, Refusal, RunNode};
 use crate::fence;
@@ -72,6 +73,21 @@ impl Facts {
         self.ancestors(Node::Job(key)).skip(1).find(|node| self.is_going(*node))
     }
 
+    /// True where a node above the job is going for another reason than that its own run was interrupted.
+    pub(crate) fn is_told_above(&self, key: JobKey) -> bool {
+        self.ancestors(Node::Job(key)).skip(1).any(|node| {
+            self.is_going(node)
+                && match node {
+                    Node::Session(_) => true,
+                    Node::Job(key) => self.jobs.get(key.index()).is_some_and(|job| {
+                        let interrupted =
+                            job.last.as_ref().is_some_and(|last| last.outcome == RunOutcome::Interrupted);
+                        job.stop.is_some() || !interrupted
+                    }),
+                }
+        })
+    }
+
     /// The node by its public name.
     pub(crate) fn node_id(&self, node: Node) -> Option<NodeId> {
         match node {
@@ -89,6 +105,17 @@ pub(crate) fn find(state: &State, parent: &Parent) -> Result<Node, Refusal> {
         Parent::Session(id) => session::find(state, id).map(Node::Session),
         Parent::Run(run) if !fence::is_open(state, *run) => Err(Refusal::RunOver(run.fence)),
         Parent::Run(run) => Ok(node_of(run.node)),
+    }
+}
+
+/// As [`find`], also for a session that is closed: results stay readable (BAR-9).
+pub(crate) fn find_reader(state: &State, parent: &Parent) -> Result<Node, Refusal> {
+    match parent {
+        Parent::Session(id) => {
+            let known = state.facts.session_index.get(id).map(Node::Session);
+            known.ok_or_else(|| Refusal::UnknownSession(id.clone()))
+        }
+        Parent::Run(_) => find(state, parent),
     }
 }
 

@@ -44,7 +44,8 @@ impl State {
     /// What memory still holds.
     pub fn held(&self) -> Held {
         let memory = &self.memory;
-        let indexed = memory.job_waiters.len()
+        let indexed = memory.waits_of.len()
+            + memory.job_waiters.len()
             + memory.group_waiters.len()
             + memory.takers.len()
             + memory.idle_waiters.len();

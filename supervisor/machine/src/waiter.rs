@@ -58,7 +58,7 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
         Wanted::All(by, jobs) => jobs_wanted(state, &by, &jobs, false)?,
         Wanted::Any(by, jobs) => jobs_wanted(state, &by, &jobs, true)?,
         Wanted::Group(by, group) => {
-            let (by, group) = (tree::find(state, &by)?, launch::find_group(state, &group)?);
+            let (by, group) = (tree::find_reader(state, &by)?, launch::find_group(state, &group)?);
             tree::check_waits(state, by, |job| state.job(job).is_some_and(|job| job.group == group))?;
             Wants::Group { by, group }
         }
@@ -98,7 +98,20 @@ fn jobs_wanted(state: &State, by: &Parent, ids: &[JobId], any: bool) -> Result<W
     Ok(Wants::Jobs { by, jobs, any })
 }
 
+impl Wants {
+    /// Who waits.
+    const fn by(&self) -> Option<Node> {
+        match self {
+            Self::Jobs { by, .. } | Self::Group { by, .. } | Self::Wake(by) => Some(*by),
+            Self::Idle => None,
+        }
+    }
+}
+
 fn register(state: &mut State, id: WaiterId, wants: &Wants) {
+    if let Some(Node::Job(by)) = wants.by() {
+        state.memory.waits_of.entry(by).or_default().push(id);
+    }
     match wants {
         Wants::Jobs { jobs, .. } => {
             for job in jobs {
@@ -114,6 +127,9 @@ fn register(state: &mut State, id: WaiterId, wants: &Wants) {
 /// Forgets a waiter, whatever it waited for or was offered.
 pub(crate) fn forget(state: &mut State, id: WaiterId) -> Option<Waiter> {
     let waiter = state.memory.waiters.remove(&id)?;
+    if let Some(Node::Job(by)) = waiter.wants.by() {
+        remove_from(&mut state.memory.waits_of, by, id);
+    }
     match &waiter.wants {
         Wants::Jobs { jobs, .. } => {
             for job in jobs {
@@ -158,11 +174,16 @@ pub(crate) fn release(state: &mut State, id: WaiterId) -> Result<Reply, Refusal>
 
 /// Lets the inbox of the one who waited look again.
 pub(crate) fn wake_inbox(state: &mut State, waiter: &Waiter) {
-    let by = match &waiter.wants {
-        Wants::Jobs { by, .. } | Wants::Group { by, .. } | Wants::Wake(by) => Some(*by),
-        Wants::Idle => None,
-    };
-    state.memory.dirty.inboxes.extend(by);
+    state.memory.dirty.inboxes.extend(waiter.wants.by());
+}
+
+/// A job's run is over: it waits for nothing any more, and what it holds stays owed.
+pub(crate) fn run_over(state: &mut State, key: JobKey, out: &mut Out) {
+    for id in state.memory.waits_of.get(&key).cloned().unwrap_or_default() {
+        if forget(state, id).is_some_and(|waiter| waiter.offer.is_none()) {
+            out.effect(Effect::Answer { waiter: id, answer: Answer::Closed });
+        }
+    }
 }
 
 /// A job is over: answers the waits that this makes true.

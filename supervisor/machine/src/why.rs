@@ -26,7 +26,8 @@ pub(crate) fn job_reasons(state: &State, key: JobKey) -> Vec<Reason> {
     }
     let mut reasons = Vec::new();
     // One below a node that goes is stopping with it, also before a record of its own says so.
-    let cause = job.stop.map(|stop| stop.cause).or_else(|| sweep::inherited(state, key).map(|above| above.cause));
+    let cause =
+        job.stop.map(|stop| stop.cause).or_else(|| sweep::inherited(state, key).map(|above| above.cause));
     if let Some(cause) = cause {
         let forced = job.run.as_ref().is_some_and(|run| state.memory.forced.contains(&run.fence));
         reasons.push(Reason::Stopping { cause, forced });
