@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fanin_machine::{Command, Parent, Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
-use fanin_protocol::{Fence, JobId, PartKind, PartState, text};
+use fanin_protocol::{Fence, JobId, Lifetime, PartKind, PartState, text};
 use parking_lot::Mutex;
 
 use crate::core::Core;
@@ -36,6 +36,7 @@ pub struct RunContext {
     cell: Arc<RunCell>,
     run: RunRef,
     job: JobId,
+    lifetime: Lifetime,
 }
 
 /// How to find a run from outside.
@@ -50,13 +51,23 @@ pub struct Bound {
 }
 
 impl RunContext {
-    pub(crate) fn new(core: Arc<Core>, cell: Arc<RunCell>, run: RunRef, job: JobId) -> Self {
-        Self { launcher: Launcher::new(Handle::inside(core), Parent::Run(run)), cell, run, job }
+    pub(crate) fn new(
+        core: Arc<Core>,
+        cell: Arc<RunCell>,
+        run: RunRef,
+        (job, lifetime): (JobId, Lifetime),
+    ) -> Self {
+        Self { launcher: Launcher::new(Handle::inside(core), Parent::Run(run)), cell, run, job, lifetime }
     }
 
     /// The job.
     pub const fn job(&self) -> &JobId {
         &self.job
+    }
+
+    /// Which life of the job's id.
+    pub const fn lifetime(&self) -> Lifetime {
+        self.lifetime
     }
 
     /// The run's fence: no other run has it.

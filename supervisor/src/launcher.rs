@@ -142,6 +142,7 @@ impl Launcher {
                 .into_iter()
                 .map(|job| Member {
                     is_fresh: job.id.is_none(),
+                    again: job.again,
                     id: job.id.unwrap_or_else(chance::job_id),
                     label: job.label,
                     spec: job.spec,
@@ -153,6 +154,7 @@ impl Launcher {
         let tags: Vec<u64> = members.iter().map(|member| member.tag).collect();
         let launch = Launch {
             parent: self.parent.clone(),
+            is_fresh: options.id.is_none(),
             group: options.id.unwrap_or_else(chance::group_id),
             joins_turn,
             policy: options.policy,

@@ -94,7 +94,7 @@ fn nothing_is_left(world: &World) -> Kept {
     for (id, group) in &ledger.groups {
         // A body that is over while nothing more starts waits for the next epoch, with what is owed to it.
         let joins = matches!(&group.parent, NodeId::Job(id) if ledger.jobs[id].ended.is_none());
-        let waits = joins || group.members.iter().any(|member| ledger.jobs[member].ended.is_none());
+        let waits = joins || !ledger.all_over(group);
         let over = group.voided || group.taken.is_some() || waits;
         ensure(over, "G13", || format!("{id} is neither taken nor voided: {group:?}"))?;
         let delivered = group.voided || waits || parent.has_all(group);

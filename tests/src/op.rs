@@ -6,7 +6,7 @@ mod print;
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Cause, GroupId, JobId, JobKind, JobLimits, NodeId, PartKind, PartState, Policy, SessionId,
+    Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, NodeId, PartKind, PartState, Policy, SessionId,
 };
 
 pub use parse::{Script, script};
@@ -52,6 +52,8 @@ pub enum Op {
     TurnPart(SessionId, u8, PartState),
     /// The last run of a job says that it is over.
     End(JobId, How),
+    /// The last run of a job's life before this one says that it is over.
+    Late(JobId, How),
     /// Somebody says that the last run of the one job is over, at the place of the other.
     Forged(JobId, JobId),
     /// Time passes on both clocks, and the machine is told.
@@ -73,6 +75,10 @@ pub struct Launching {
     pub parent: NodeId,
     /// The group's id.
     pub group: GroupId,
+    /// The group's id was drawn by chance.
+    pub is_fresh: bool,
+    /// A new life is asked for where a job is known and over.
+    pub again: bool,
     /// Joins the group of the turn.
     pub joins: bool,
     /// When the rest is stopped.
@@ -92,6 +98,8 @@ pub enum Wish {
     All(NodeId, Vec<JobId>),
     /// The first of these jobs.
     Any(NodeId, Vec<JobId>),
+    /// This life of a job.
+    Exact(NodeId, JobId, Lifetime),
     /// A group's result.
     Group(NodeId, GroupId),
     /// The next wake.
@@ -104,7 +112,11 @@ impl Wish {
     /// Who waits.
     pub const fn by(&self) -> Option<&NodeId> {
         match self {
-            Self::All(by, _) | Self::Any(by, _) | Self::Group(by, _) | Self::Wake(by) => Some(by),
+            Self::All(by, _)
+            | Self::Any(by, _)
+            | Self::Exact(by, ..)
+            | Self::Group(by, _)
+            | Self::Wake(by) => Some(by),
             Self::Idle => None,
         }
     }
@@ -117,6 +129,8 @@ pub enum Aim {
     Job(JobId),
     /// The lifetime it has.
     Exact(JobId),
+    /// The lifetime before the one it has.
+    Old(JobId),
     /// A lifetime that it does not have.
     Other(JobId),
     /// All members.

@@ -198,7 +198,7 @@ impl World {
             Command::Open(_) => self.opened = true,
             Command::Take(_) if accepted => {
                 if let Some((waiter, wish)) = self.asking.take() {
-                    self.parent.asked(waiter, wish);
+                    self.parent.asked(waiter, wish, &self.ledger);
                 }
             }
             Command::Release(waiter) => self.parent.left(*waiter),
@@ -230,7 +230,9 @@ impl World {
     fn is_stale(&self, command: &Command) -> bool {
         let Command::Report(report) = command else { return false };
         // The run is over, or it is another's: a fence is good at its own place only.
-        let is_own = self.host.runs.values().chain(self.host.turns.values()).any(|run| *run == report.run);
+        let Host { runs, old_runs, turns, .. } = &self.host;
+        let mut reporters = runs.values().chain(old_runs.values()).chain(turns.values());
+        let is_own = reporters.any(|run| *run == report.run);
         !is_own || !self.ledger.is_open(report.run.fence)
     }
 
@@ -279,6 +281,7 @@ impl World {
                 },
             )?,
             Op::End(id, how) => report(self.host.runs.get(id), Said::Ended(ended(id, *how)))?,
+            Op::Late(id, how) => report(self.host.old_runs.get(id), Said::Ended(ended(id, *how)))?,
             Op::Forged(run, at) => {
                 let (run, at) = (self.host.runs.get(run)?, self.host.runs.get(at)?);
                 let forged = RunRef { node: at.node, fence: run.fence };
@@ -305,6 +308,7 @@ impl World {
         Some(match wish {
             Wish::All(by, jobs) => Wanted::All(self.by(by)?, jobs.clone()),
             Wish::Any(by, jobs) => Wanted::Any(self.by(by)?, jobs.clone()),
+            Wish::Exact(by, id, lifetime) => Wanted::Exact(self.by(by)?, id.clone(), *lifetime),
             Wish::Group(by, group) => Wanted::Group(self.by(by)?, group.clone()),
             Wish::Wake(by) => Wanted::Wake(self.by(by)?),
             Wish::Idle => Wanted::Idle,
@@ -316,6 +320,10 @@ impl World {
         match aim {
             Aim::Job(id) => StopTarget::Job(id.clone()),
             Aim::Exact(id) => StopTarget::Exact(id.clone(), lifetime(id)),
+            Aim::Old(id) => {
+                let lives = self.ledger.lifetimes.iter().rev().filter(|(_, known)| *known == id);
+                StopTarget::Exact(id.clone(), lives.map(|(life, _)| *life).nth(1).unwrap_or_default())
+            }
             Aim::Other(id) => StopTarget::Exact(id.clone(), Lifetime(lifetime(id).0 + 1)),
             Aim::Group(id) => StopTarget::Group(id.clone()),
         }
@@ -344,12 +352,14 @@ fn launch(launching: &Launching, parent: By) -> Launch {
         spec: spec.clone(),
         limits: launching.limits.into(),
         is_fresh: false,
+        again: launching.again,
         tag: Host::tag(id),
     });
     Launch {
         members: members.collect(),
         parent,
         group: launching.group.clone(),
+        is_fresh: launching.is_fresh,
         joins_turn: launching.joins,
         policy: launching.policy,
     }

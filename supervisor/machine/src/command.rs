@@ -85,6 +85,8 @@ pub struct Member {
     pub id: JobId,
     /// The host has just drawn the id by chance: nobody can have used it, so nobody needs to look.
     pub is_fresh: bool,
+    /// Where the id is known and its job over, a new life of it is asked for (J-14).
+    pub again: bool,
     /// What its launcher calls it.
     pub label: Option<Arc<str>>,
     /// What it shall do; `None` for a closure, which the host keeps.
@@ -118,6 +120,8 @@ pub struct Launch {
     pub parent: Parent,
     /// The group's id. Where it is known already, the existing group is the answer.
     pub group: GroupId,
+    /// The host has just drawn the group's id by chance, so that the jobs' ids alone say what is known.
+    pub is_fresh: bool,
     /// A single job joins the group of an open turn.
     pub joins_turn: bool,
     /// When the rest is stopped.
@@ -147,6 +151,8 @@ pub enum Wanted {
     All(Parent, Vec<JobId>),
     /// The first of these jobs.
     Any(Parent, Vec<JobId>),
+    /// This life of a job, whether or not the id has another one by now.
+    Exact(Parent, JobId, Lifetime),
     /// A group's result.
     Group(Parent, GroupId),
     /// The next message in the inbox of the one who waits.
@@ -365,6 +371,16 @@ pub enum Refusal {
     /// An id of the call is taken by a job of another group.
     #[error("job id `{0}` is in use by another group; choose another id, or leave it out")]
     IdInUse(JobId),
+    /// A new life was asked for, and something of the last one may still be alive.
+    #[error(
+        "job `{job}`: its lifetime {lifetime} was left unreaped and may still be alive; a new one has to wait"
+    )]
+    StillReaping {
+        /// The job.
+        job: JobId,
+        /// Its lifetime now.
+        lifetime: Lifetime,
+    },
     /// A spec, label or limit is not acceptable.
     #[error("job {index}: {error}")]
     BadSpec {
@@ -421,6 +437,7 @@ impl Refusal {
             Self::TooMany { .. } => "too_many",
             Self::DuplicateId(_) => "duplicate_id",
             Self::IdInUse(_) => "id_in_use",
+            Self::StillReaping { .. } => "still_reaping",
             Self::BadSpec { .. } => "bad_spec",
             Self::BadPolicy(_) => "bad_policy",
             Self::QueueFull { .. } => "queue_full",

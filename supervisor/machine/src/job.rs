@@ -141,6 +141,7 @@ pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
     );
     state.memory.forced.remove(&fence);
     state.memory.overdue.remove(&fence);
+    state.memory.unreaped.insert(key, Some(fence));
     let ending =
         Ending { after: stop.after, unreaped: true, ..Ending::new(status, Some(stop.cause), stop.code) };
     end(state, key, ending, out);

@@ -78,6 +78,11 @@ impl<I: Eq + Hash, K: Copy> Index<I, K> {
         }
     }
 
+    /// Keeps the key under an id, known or not: an id names its newest life.
+    pub(crate) fn put(&mut self, id: I, key: K) {
+        self.0.insert(id, key);
+    }
+
     pub(crate) fn reserve(&mut self, more: usize) {
         self.0.reserve(more);
     }
@@ -160,7 +165,7 @@ pub(crate) struct OpenRun {
     pub(crate) parts: Vec<ToolPart>,
 }
 
-/// A job in its present lifetime.
+/// A job in one of its lifetimes. Its id names the newest of them; the others are found by their lifetimes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) id: JobId,
@@ -352,6 +357,8 @@ pub(crate) struct Memory {
     pub(crate) force_at: BTreeMap<JobKey, Mono>,
     /// What is still to be told below nodes that go.
     pub(crate) sweeps: VecDeque<Sweep>,
+    /// Jobs of this epoch whose run was given up as unreaped, and that run; `None` once it was reported gone.
+    pub(crate) unreaped: BTreeMap<JobKey, Option<Fence>>,
     /// Stale runs that a note was written for, the newest ones.
     pub(crate) noted: BTreeSet<Fence>,
     /// What may have to move on, in this step.

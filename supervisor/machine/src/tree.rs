@@ -36,6 +36,16 @@ impl Facts {
         u32::try_from(self.ancestors(node).skip(1).count()).unwrap_or(u32::MAX)
     }
 
+    /// True where the node launched the job, in this life or in one before.
+    pub(crate) fn is_child_of(&self, key: JobKey, parent: Node) -> bool {
+        let id = |node: Node| match node {
+            Node::Session(_) => None,
+            Node::Job(key) => self.jobs.get(key.index()).map(|job| &job.id),
+        };
+        self.parent(Node::Job(key))
+            .is_some_and(|own| own == parent || (id(own).is_some() && id(own) == id(parent)))
+    }
+
     /// What hangs below a node; `None` for a job that has launched nothing.
     pub(crate) fn below(&self, node: Node) -> Option<&Below> {
         match node {

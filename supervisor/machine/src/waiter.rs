@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fanin_protocol::limits::RESULT_BYTES_MAX;
-use fanin_protocol::{JobId, ResultEntry};
+use fanin_protocol::{JobId, Lifetime, ResultEntry};
 
 use crate::command::{Parent, Refusal, Reply, Take, WaiterId, Wanted};
 use crate::effect::{Answer, Effect};
@@ -13,7 +13,7 @@ use crate::launch;
 use crate::out::Out;
 use crate::result;
 use crate::state::{GroupKey, JobKey, Node, State};
-use crate::tree;
+use crate::{tree, view};
 
 /// A live waiter.
 #[derive(Debug, Clone)]
@@ -57,6 +57,7 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
     let wants = match take.wanted {
         Wanted::All(by, jobs) => jobs_wanted(state, &by, &jobs, false)?,
         Wanted::Any(by, jobs) => jobs_wanted(state, &by, &jobs, true)?,
+        Wanted::Exact(by, job, lifetime) => exact_wanted(state, &by, &job, lifetime)?,
         Wanted::Group(by, group) => {
             let (by, group) = (tree::find_reader(state, &by)?, launch::find_group(state, &group)?);
             tree::check_waits(state, by, |job| state.job(job).is_some_and(|job| job.group == group))?;
@@ -106,6 +107,13 @@ impl Wants {
             Self::Idle => None,
         }
     }
+}
+
+fn exact_wanted(state: &State, by: &Parent, id: &JobId, lifetime: Lifetime) -> Result<Wants, Refusal> {
+    let by = tree::find(state, by)?;
+    let job = view::exact(state, id, lifetime)?;
+    tree::check_waits(state, by, |above| above == job)?;
+    Ok(Wants::Jobs { by, jobs: vec![job], any: false })
 }
 
 fn register(state: &mut State, id: WaiterId, wants: &Wants) {

@@ -1,7 +1,7 @@
 //! Which answer may be given when, and that none comes late.
 
 use fanin_machine::{Answer, WaiterId};
-use fanin_protocol::{CombinedResult, GroupId, JobId, NodeId, ResultEntry};
+use fanin_protocol::{CombinedResult, GroupId, Lifetime, NodeId, ResultEntry};
 
 use super::{Offer, Parent};
 use crate::broken::{Kept, ensure, some};
@@ -18,15 +18,15 @@ impl Parent {
         let wait =
             some(self.waits.get(&waiter), "BAR-12", || format!("{waiter:?} has left and is answered"))?;
         ensure(wait.offer.is_none(), "BAR-10", || format!("{waiter:?} is answered twice"))?;
-        let wish = wait.wish.clone();
+        let (wish, lives) = (wait.wish.clone(), wait.lives.clone());
         let offer = match (answer, &wish) {
-            (Answer::Jobs { entries, already_delivered }, Wish::All(by, jobs)) => {
-                ensure(entries.len() == jobs.len(), "BAR-10", || format!("{waiter:?} lacks results"))?;
-                self.jobs(by, jobs, entries, *already_delivered, ledger)?
+            (Answer::Jobs { entries, already_delivered }, Wish::All(by, _) | Wish::Exact(by, ..)) => {
+                ensure(entries.len() == lives.len(), "BAR-10", || format!("{waiter:?} lacks results"))?;
+                self.jobs(by, &lives, entries, *already_delivered, ledger)?
             }
-            (Answer::Jobs { entries, already_delivered }, Wish::Any(by, jobs)) => {
+            (Answer::Jobs { entries, already_delivered }, Wish::Any(by, _)) => {
                 ensure(!entries.is_empty(), "BAR-10", || format!("{waiter:?} gets nothing"))?;
-                self.jobs(by, jobs, entries, *already_delivered, ledger)?
+                self.jobs(by, &lives, entries, *already_delivered, ledger)?
             }
             (Answer::Group { result, already_delivered }, Wish::Group(by, group)) => {
                 self.group(by, group, result, *already_delivered, ledger)?
@@ -66,7 +66,7 @@ impl Parent {
     fn jobs(
         &self,
         by: &NodeId,
-        asked: &[JobId],
+        asked: &[Lifetime],
         entries: &[ResultEntry],
         already: bool,
         ledger: &Ledger,
@@ -75,14 +75,14 @@ impl Parent {
         let mut news = Vec::new();
         let mut others = 0;
         for entry in entries {
-            ensure(rest.any(|id| *id == entry.job), "BAR-10", || format!("order of {}", entry.job))?;
-            let job = some(ledger.jobs.get(&entry.job), "BAR-10", || format!("no job {}", entry.job))?;
+            ensure(rest.any(|life| *life == entry.lifetime), "BAR-10", || format!("order of {}", entry.job))?;
+            let job = some(ledger.life(entry.lifetime), "BAR-10", || format!("no job {}", entry.job))?;
             let true_to_it = job.ended.as_ref().is_some_and(|end| {
-                (entry.status, entry.cause) == (end.status, end.cause) && entry.lifetime == job.lifetime
+                (entry.status, entry.cause) == (end.status, end.cause) && entry.job == end.job
             });
             ensure(true_to_it, "BAR-10", || format!("{entry:?} of {job:?}"))?;
-            let known = match self.has(&entry.job) || self.wake_is_out(&job.group) {
-                true if self.void_now.contains(&entry.job) => entry.reference,
+            let known = match self.has(&entry.lifetime) || self.wake_is_out(&job.group) {
+                true if self.void_now.contains(&entry.lifetime) => entry.reference,
                 known => known,
             };
             ensure(entry.reference == known, "BAR-15", || {
@@ -90,7 +90,7 @@ impl Parent {
             })?;
             if !known {
                 if job.parent == *by {
-                    news.push(entry.job.clone());
+                    news.push(entry.lifetime);
                 } else {
                     others += 1;
                 }
@@ -113,7 +113,7 @@ impl Parent {
         let group = some(ledger.groups.get(id), "BAR-10", || format!("no group {id}"))?;
         ensure(group.fired.as_deref() == Some(result), "G5", || format!("{id} has another result"))?;
         let known = match self.has_all(group) || self.wake_is_out(id) {
-            true if group.members.iter().any(|member| self.void_now.contains(member)) => already,
+            true if group.lives.iter().any(|member| self.void_now.contains(member)) => already,
             known => known,
         };
         ensure(already == known, "BAR-15", || format!("already delivered: {already}, but {known}"))?;
@@ -131,16 +131,18 @@ impl Parent {
         let mut full = Vec::new();
         let fired = some(group.fired.as_ref(), "G6", || format!("{id} has not fired"))?;
         for (entry, whole) in plain.entries.iter_mut().zip(&fired.entries) {
-            let known = self.by_wait.contains(&entry.job);
+            let known = self.by_wait.contains(&entry.lifetime);
             ensure(entry.reference == known, "BAR-15", || {
                 format!("{} is a reference: {}", entry.job, !known)
             })?;
-            ensure(!self.by_wake.contains(&entry.job), "G6", || format!("a second wake for {}", entry.job))?;
+            ensure(!self.by_wake.contains(&entry.lifetime), "G6", || {
+                format!("a second wake for {}", entry.job)
+            })?;
             if known {
                 entry.reference = false;
                 entry.output = whole.output.clone();
             } else {
-                full.push(entry.job.clone());
+                full.push(entry.lifetime);
             }
         }
         ensure(plain == **fired, "W-6", || format!("the payload of {id} has changed"))?;
@@ -165,12 +167,12 @@ impl Parent {
     /// True where a waiter holds a result of the group, or waits for all that the parent lacks of it.
     pub(crate) fn held(&self, id: &GroupId, group: &GroupSeen) -> bool {
         self.waits.values().any(|wait| match (&wait.offer, &wait.wish) {
-            (Some(Offer::Results(jobs)), _) => jobs.iter().any(|job| group.members.contains(job)),
+            (Some(Offer::Results(jobs)), _) => jobs.iter().any(|job| group.lives.contains(job)),
             (Some(Offer::Group(held)), _) => held == id,
             (Some(Offer::Wake(..) | Offer::Known), _) => false,
-            (None, Wish::All(by, jobs)) => {
+            (None, Wish::All(by, _) | Wish::Exact(by, ..)) => {
                 *by == group.parent
-                    && group.members.iter().all(|member| self.has(member) || jobs.contains(member))
+                    && group.lives.iter().all(|member| self.has(member) || wait.lives.contains(member))
             }
             (None, Wish::Group(by, wanted)) => *by == group.parent && wanted == id,
             (None, Wish::Any(..) | Wish::Wake(_) | Wish::Idle) => false,
@@ -183,11 +185,11 @@ impl Parent {
     ///
     /// [`Broken`](crate::Broken) where an answer is late.
     pub fn nothing_is_late(&self, ledger: &Ledger) -> Kept {
-        let over = |id: &JobId| ledger.jobs.get(id).is_some_and(|job| job.ended.is_some());
+        let over = |life: &Lifetime| ledger.life(*life).is_some_and(|job| job.ended.is_some());
         for (waiter, wait) in self.waits.iter().filter(|(_, wait)| wait.offer.is_none()) {
             let late = match &wait.wish {
-                Wish::All(_, jobs) => jobs.iter().all(over),
-                Wish::Any(_, jobs) => jobs.iter().any(over),
+                Wish::All(..) | Wish::Exact(..) => wait.lives.iter().all(over),
+                Wish::Any(..) => wait.lives.iter().any(over),
                 Wish::Group(_, id) => {
                     ledger.groups.get(id).is_some_and(|group| group.fired.is_some() || group.voided)
                 }

@@ -90,6 +90,7 @@ impl Menu {
             let is_new = match &launch {
                 Op::Launch(launching) => {
                     is_known(world, &launch)
+                        && !launching.again
                         && launching.jobs.iter().all(|id| !world.ledger.jobs.contains_key(id))
                 }
                 _ => false,

@@ -3,6 +3,7 @@
 mod clocks;
 mod groups;
 mod jobs;
+mod lives;
 mod parts;
 mod recovery;
 mod shutdown;
