@@ -101,6 +101,18 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
 
+    /// A shell line to be run once when all is over, with the result on its standard input
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) on_done: Option<String>,
+
+    /// A notice on the terminal when this is over, however short it was [default: after 10s]
+    #[arg(long, overrides_with = "no_notify")]
+    pub(crate) notify: bool,
+
+    /// No notice on the terminal when this is over
+    #[arg(long, overrides_with = "notify")]
+    pub(crate) no_notify: bool,
+
     /// No groups, annotations and summary, though this is a step of GitHub Actions
     #[arg(long)]
     pub(crate) no_github: bool,
