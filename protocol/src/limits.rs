@@ -129,9 +129,6 @@ pub const CLOCK_JUMP: Duration = Duration::from_secs(3600);
 /// Slots of `fanin run` unless `--concurrency` says otherwise (14.14).
 pub const RUN_SLOTS: usize = 10;
 
-/// Deepest job below the session of an operator's run, nested runs counted in (14.14, SC-8).
-pub const RUN_DEPTH_MAX: u32 = 8;
-
 /// The mark of a job in an environment: two ids, two numbers, and the slashes between them.
 pub const PARENT_MARK_BYTES_MAX: usize = 256;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fanin_machine::{Command, Parent, Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
-use fanin_protocol::{Fence, JobId, Lifetime, PartKind, PartState, text};
+use fanin_protocol::{Fence, JobId, Lifetime, ParentMark, PartKind, PartState, text};
 use parking_lot::Mutex;
 
 use crate::core::Core;
@@ -68,6 +68,14 @@ impl RunContext {
     /// Which life of the job's id.
     pub const fn lifetime(&self) -> Lifetime {
         self.lifetime
+    }
+
+    /// The job as a process of it shall know it, in a process at `depth` below all others (0 for one that is part of no
+    /// job). Looked up when asked; `None` where the supervisor has forgotten the job.
+    pub fn parent_mark(&self, depth: u32) -> Option<ParentMark> {
+        let info = self.core.look(|state| state.job_info_exact(&self.job, self.lifetime)).ok()?;
+        let depth = depth.saturating_add(1);
+        Some(ParentMark { session: info.session, job: info.job, lifetime: info.lifetime, depth })
     }
 
     /// The run's fence: no other run has it.
