@@ -230,7 +230,7 @@ pub(crate) fn stop_told(
     if is_first {
         state.memory.clocks.entry(key).or_default().told = Some(told.into());
     }
-    let intent = stop::Intent { target: StopTarget::Error, cause, code: Some(code), grace_ms: None };
+    let intent = stop::Intent { target: StopTarget::Error, cause, code: Some(code), ..stop::Intent::PARENT };
     stop::stop_job(state, key, intent, out);
 }
 

@@ -6,7 +6,7 @@ use fanin_protocol::{Fence, NodeId};
 use crate::command::{RunNode, RunRef};
 use crate::effect::Effect;
 use crate::out::Out;
-use crate::state::{Job, JobKey, State};
+use crate::state::{Facts, Job, JobKey, State};
 use crate::{activity, circuit};
 
 /// Puts a queued job in line.
@@ -26,10 +26,8 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
         return false;
     }
     let now = state.memory.clock.mono();
-    let jobs = &state.facts.jobs;
-    if let Some(key) =
-        state.memory.starts.pop(now, |key| jobs.get(key.index()).is_some_and(Job::awaits_start))
-    {
+    let facts = &state.facts;
+    if let Some(key) = state.memory.starts.pop(now, |key| waiting(facts, key).is_some()) {
         start(state, key, out);
         return true;
     }
@@ -38,8 +36,7 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
         // Those that ended in the queue cost their session no turn, nor do those whose kind may not start now.
         let starts = &mut state.memory.starts;
         let may_start = |key: &JobKey| {
-            let job =
-                state.facts.jobs.get(key.index()).filter(|job| job.ended.is_none() && job.run.is_none());
+            let job = waiting(&state.facts, *key);
             job.is_some_and(|job| !starts.hold(job.kind, *key, now))
         };
         let key = std::iter::from_fn(|| line.pop_front()).find(may_start);
@@ -55,6 +52,11 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
     }
     circuit::arm(state);
     false
+}
+
+/// The job, where it still waits for a start. One below a node that goes is over as soon as its record comes.
+fn waiting(facts: &Facts, key: JobKey) -> Option<&Job> {
+    facts.jobs.get(key.index()).filter(|job| job.awaits_start() && facts.going_above(key).is_none())
 }
 
 /// Writes `run.started` before anything is spawned (J-2).

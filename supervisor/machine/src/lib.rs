@@ -34,17 +34,19 @@ mod session;
 mod state;
 mod step;
 mod stop;
+mod sweep;
 pub mod sync;
 mod timer;
 mod timers;
+mod tree;
 mod view;
 mod waiter;
 pub mod why;
 
 pub use clock::{Mono, Now};
 pub use command::{
-    Close, Command, Ended, Launch, Launched, Limit, Member, Open, Rate, Refusal, Reply, Report, RunNode,
-    RunRef, Said, SessionCommand, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
+    Close, Command, Ended, Launch, Launched, Limit, Member, Open, Parent, Rate, Refusal, Reply, Report,
+    RunNode, RunRef, Said, SessionCommand, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
 };
 pub use effect::{Answer, Effect, KillStage};
 pub use fold::FoldError;

@@ -8,9 +8,9 @@ use fanin_protocol::record::{Next, RunEnded, RunOutcome};
 use fanin_protocol::spec::millis;
 use fanin_protocol::{Fence, JobKind, Lifetime};
 
-use crate::state::{JobKey, State};
+use crate::state::{JobKey, Node, State};
 use crate::timers::{Owner, Purpose};
-use crate::{activity, dispatch};
+use crate::{activity, dispatch, sweep};
 
 /// What follows the end of a run: another try where it failed by itself and one is left. A job that was told to stop
 /// has none (J-17).
@@ -55,10 +55,19 @@ pub(crate) fn restore(state: &mut State, key: JobKey) {
     arm(state, key);
 }
 
-/// The next try is due: the job stands in line like any other.
+/// The next try is due: the job stands in line like any other, once all below its last run is over.
 pub(crate) fn due(state: &mut State, key: JobKey, lifetime: Lifetime) {
-    if state.job(key).is_some_and(|job| job.lifetime == lifetime && job.awaits_start()) {
+    if !state.job(key).is_some_and(|job| job.lifetime == lifetime && job.awaits_start()) {
+        return;
+    }
+    if sweep::is_pending(state, Node::Job(key)) {
+        // What is still to be told below the last run must not meet what the next one launches.
+        let at = state.memory.clock.mono().after(1);
+        state.memory.timers.arm(at, Owner::Job(key), Purpose::Backoff(lifetime));
+    } else if state.facts.is_subtree_over(Node::Job(key)) {
         dispatch::enqueue(state, key);
+    } else {
+        state.memory.late_tries.insert(key);
     }
 }
 

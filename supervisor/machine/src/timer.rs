@@ -7,7 +7,7 @@ use crate::job::{self, Ending};
 use crate::out::Out;
 use crate::state::{GroupKey, JobKey, State};
 use crate::timers::{Owner, Purpose};
-use crate::{activity, quiet, retry, stop};
+use crate::{activity, quiet, retry, stop, sweep};
 
 /// Carries out all timers that are due.
 pub(crate) fn tick(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
@@ -31,7 +31,9 @@ fn job_due(state: &mut State, key: JobKey, purpose: Purpose, out: &mut Out) {
                 .job(key)
                 .is_some_and(|job| job.lifetime == lifetime && job.runs == 0 && job.ended.is_none());
             if waits {
-                job::end(state, key, Ending::error(Cause::Timeout, Some(Code::Queue)), out);
+                let above = sweep::inherited(state, key).map(|above| Ending::cancelled(above.cause));
+                let ending = above.unwrap_or(Ending::error(Cause::Timeout, Some(Code::Queue)));
+                job::end(state, key, ending, out);
             }
         }
         Purpose::Start(_) | Purpose::Run(_) | Purpose::Idle(_) => activity::run_due(state, key, purpose, out),

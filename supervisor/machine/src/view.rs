@@ -41,13 +41,16 @@ pub struct Held {
     pub aside: usize,
     /// Runs that were told to end by force.
     pub forced: usize,
+    /// What is still to be told below nodes that go.
+    pub sweeps: usize,
 }
 
 impl State {
     /// What memory still holds.
     pub fn held(&self) -> Held {
         let memory = &self.memory;
-        let indexed = memory.job_waiters.len()
+        let indexed = memory.waits_of.len()
+            + memory.job_waiters.len()
             + memory.group_waiters.len()
             + memory.takers.len()
             + memory.idle_waiters.len();
@@ -56,9 +59,10 @@ impl State {
             offers: memory.offered.len(),
             timers: memory.timers.len(),
             barriers: memory.barriers.len(),
-            clocks: memory.clocks.len() + memory.repeats.len(),
+            clocks: memory.clocks.len() + memory.repeats.len() + memory.late_tries.len(),
             aside: memory.starts.held().filter(|key| self.job(*key).is_some_and(Job::awaits_start)).count(),
-            forced: memory.forced.len(),
+            forced: memory.forced.len() + memory.overdue.len() + memory.force_at.len(),
+            sweeps: memory.sweeps.len(),
         }
     }
 

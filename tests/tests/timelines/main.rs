@@ -11,4 +11,5 @@ mod retries;
 mod shutdown;
 mod starts;
 mod stops;
+mod tree;
 mod waits;
