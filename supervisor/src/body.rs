@@ -4,6 +4,7 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use fanin_machine::guard::Guard;
@@ -15,6 +16,17 @@ use crate::runner::{Ending, RunFuture};
 
 /// What makes the future of a run, on the run's own task.
 pub(crate) type Body = Box<dyn FnOnce(RunContext) -> RunFuture + Send>;
+
+/// What makes the future of each run of a job that may run again.
+pub(crate) type Rerun = Arc<dyn Fn(RunContext) -> RunFuture + Send + Sync>;
+
+/// What a closure job does.
+pub(crate) enum Work {
+    /// For one run.
+    Once(Body),
+    /// For as many as there are.
+    Again(Rerun),
+}
 
 /// The future of a run.
 ///

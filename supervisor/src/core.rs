@@ -167,6 +167,7 @@ impl Core {
                 self.spawn(run, (job, lifetime), spec, tag);
             }
             Released::Effect(Effect::Kill { stage, tag, .. }) => self.kill(stage, tag),
+            Released::Effect(Effect::Probe { run, tag }) => self.probe(run, tag),
             Released::Effect(Effect::Answer { waiter, answer }) => self.answer(waiter, answer),
             Released::Effect(Effect::Alarm(at)) => {
                 self.alarm.send_replace(at);
@@ -230,6 +231,7 @@ impl Core {
                         message: text::cut(&failure.message, MESSAGE_BYTES_MAX).into(),
                         output: excerpt,
                         exit,
+                        is_safe: failure.is_safe,
                     },
                 }
             }
@@ -251,6 +253,19 @@ impl Core {
             }
             KillStage::Abandoned => abort.abort(),
         }
+    }
+
+    /// Says when a run last showed a sign of work that was no report.
+    fn probe(self: &Arc<Self>, run: RunRef, tag: u64) {
+        let found = self.hosted.lock().find(tag);
+        let last = found.map_or(Mono(0), |(cell, ..)| cell.last_beat());
+        // Refused only where the supervisor is closed: then no limit is kept any more.
+        drop(self.submit(Command::Report(Report { run, what: Said::Beat(last) })));
+    }
+
+    /// The time on the machine's clock.
+    pub(crate) fn now(&self) -> Mono {
+        self.clocks.now().mono
     }
 
     fn answer(self: &Arc<Self>, waiter: WaiterId, answer: Answer) {

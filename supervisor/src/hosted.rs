@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fanin_protocol::JobKind;
 use tokio::task::AbortHandle;
 
-use crate::body::Body;
+use crate::body::{Body, Rerun, Work};
 use crate::context::RunCell;
 
 /// The jobs of a supervisor by their tags. A tag is a place here; it is used again once its job is over.
@@ -17,19 +17,32 @@ pub(crate) struct Hosted {
 
 enum Place {
     Free,
-    /// Not started. Jobs of a runner have no body of their own.
-    Waiting(Option<Body>),
+    /// Not started. Jobs of a runner have no work of their own.
+    Waiting(Option<Work>),
+    /// Started at least once.
     Running {
         cell: Arc<RunCell>,
         task: AbortHandle,
         kind: JobKind,
+        again: Option<Rerun>,
     },
+}
+
+impl Place {
+    /// What makes one run more, where that may be.
+    fn again(&self) -> Option<Rerun> {
+        match self {
+            Self::Waiting(Some(Work::Again(again))) => Some(Arc::clone(again)),
+            Self::Running { again, .. } => again.clone(),
+            Self::Waiting(Some(Work::Once(_)) | None) | Self::Free => None,
+        }
+    }
 }
 
 impl Hosted {
     /// Keeps a job that is about to be launched.
-    pub(crate) fn keep(&mut self, body: Option<Body>) -> u64 {
-        let place = Place::Waiting(body);
+    pub(crate) fn keep(&mut self, work: Option<Work>) -> u64 {
+        let place = Place::Waiting(work);
         let index = self.free.pop().unwrap_or(self.places.len());
         match self.places.get_mut(index) {
             Some(free) => *free = place,
@@ -40,8 +53,15 @@ impl Hosted {
 
     /// The body, to start it.
     pub(crate) fn take_body(&mut self, tag: u64) -> Option<Body> {
-        match self.place(tag)? {
-            Place::Waiting(body) => body.take(),
+        let place = self.place(tag)?;
+        if let Some(again) = place.again() {
+            return Some(Box::new(move |context| again(context)));
+        }
+        match place {
+            Place::Waiting(work) => match work.take()? {
+                Work::Once(body) => Some(body),
+                Work::Again(_) => None,
+            },
             Place::Free | Place::Running { .. } => None,
         }
     }
@@ -49,14 +69,15 @@ impl Hosted {
     /// The job runs as this task.
     pub(crate) fn running(&mut self, tag: u64, cell: Arc<RunCell>, task: AbortHandle, kind: JobKind) {
         if let Some(place) = self.place(tag) {
-            *place = Place::Running { cell, task, kind };
+            let again = place.again();
+            *place = Place::Running { cell, task, kind, again };
         }
     }
 
     /// The job's task.
     pub(crate) fn find(&mut self, tag: u64) -> Option<(Arc<RunCell>, AbortHandle, JobKind)> {
         match self.place(tag)? {
-            Place::Running { cell, task, kind } => Some((Arc::clone(cell), task.clone(), *kind)),
+            Place::Running { cell, task, kind, .. } => Some((Arc::clone(cell), task.clone(), *kind)),
             Place::Free | Place::Waiting(_) => None,
         }
     }

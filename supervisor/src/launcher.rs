@@ -130,6 +130,11 @@ impl Launcher {
     ) -> Result<Launched, LaunchError> {
         let core = self.handle.core();
         for (index, job) in specs.iter().enumerate() {
+            if job.limits.retries.is_some_and(|retries| retries > 0) && !job.is_rerunnable() {
+                let problem =
+                    "retries: this closure can run once only; make it with JobSpec::rerunnable".to_owned();
+                return Err(LaunchError::Rejected { index, problem });
+            }
             let Some(spec) = &job.spec else { continue };
             let kind = spec.kind();
             let runner = core.runner(kind).ok_or(LaunchError::NoRunner { index, kind: kind.as_str() })?;
@@ -147,7 +152,7 @@ impl Launcher {
                     label: job.label,
                     spec: job.spec,
                     limits: job.limits,
-                    tag: hosted.keep(job.body),
+                    tag: hosted.keep(job.work),
                 })
                 .collect()
         };
@@ -162,7 +167,7 @@ impl Launcher {
         };
         let launched = match core.submit(Command::Launch(launch)) {
             Ok(Reply::Launched(launched)) => Ok(launched),
-            Ok(Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Refused(_)) => {
+            Ok(Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Extended(_) | Reply::Refused(_)) => {
                 Err(CallError::Poisoned)
             }
             Err(error) => Err(error),

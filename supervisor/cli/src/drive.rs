@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use fanin_protocol::limits::NOTIFY_AFTER;
-use fanin_protocol::{CombinedResult, GroupId, JobId, JobLimits, Spec};
+use fanin_protocol::{CombinedResult, GroupId, JobId};
 use fanin_subprocess::SubprocessRunner;
 use fanin_supervisor::{
     CallError, GroupOptions, JobSpec, LaunchError, Session, SessionError, StartError, SubscribeError,
@@ -203,7 +203,7 @@ async fn fire(
     for task in std::mem::take(&mut plan.tasks) {
         seats.push((task.id, task.carried));
         if seats.last().is_some_and(|(_, carried)| carried.is_none()) {
-            specs.push(spec(task.label, task.spec, &task.limits));
+            specs.push(JobSpec::new(task.label, task.spec).limits(task.limits));
         }
     }
     if specs.is_empty() {
@@ -234,17 +234,6 @@ fn members(tasks: Vec<(Option<String>, Option<Box<Carried>>)>, jobs: Vec<JobId>)
         Some(Member { id, origin })
     };
     tasks.into_iter().filter_map(member).collect()
-}
-
-fn spec(label: String, spec: Spec, limits: &JobLimits) -> JobSpec {
-    let mut spec = JobSpec::new(label, spec);
-    if let Some(ms) = limits.run_ms {
-        spec = spec.timeout(Duration::from_millis(ms));
-    }
-    if let Some(ms) = limits.queue_ms {
-        spec = spec.queue_timeout(Duration::from_millis(ms));
-    }
-    spec
 }
 
 /// What became of the written result.

@@ -35,6 +35,10 @@ pub struct Held {
     pub timers: usize,
     /// Groups that are watched until they fire.
     pub barriers: usize,
+    /// Clocks and counters of jobs that run or will run again.
+    pub clocks: usize,
+    /// Jobs that wait for room for their kind.
+    pub aside: usize,
     /// Runs that were told to end by force.
     pub forced: usize,
     /// What is still to be told below nodes that go.
@@ -55,6 +59,8 @@ impl State {
             offers: memory.offered.len(),
             timers: memory.timers.len(),
             barriers: memory.barriers.len(),
+            clocks: memory.clocks.len() + memory.repeats.len(),
+            aside: memory.starts.held().filter(|key| self.job(*key).is_some_and(Job::awaits_start)).count(),
             forced: memory.forced.len() + memory.overdue.len() + memory.force_at.len(),
             sweeps: memory.sweeps.len(),
         }
