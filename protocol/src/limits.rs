@@ -14,6 +14,10 @@ pub const GROUP_MEMBERS_MAX: usize = 1_000_000;
 /// Deepest job below its session, operator profile: deeper trees are recursion gone wrong (14.14, SC-8).
 pub const DEPTH_MAX: u32 = 8;
 
+/// Jobs below a node that goes which one step stops at the most: the one record above counts for the others until
+/// their own follow (SC-2).
+pub const STOPS_PER_STEP: usize = 1_000;
+
 /// Jobs that may wait for a slot, operator profile: bounds memory at about 1 GiB (14.14, SC-12).
 pub const QUEUE_JOBS_MAX: usize = 1_000_000;
 

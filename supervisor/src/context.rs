@@ -1,14 +1,17 @@
 //! What a job's body sees of the supervisor.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use fanin_machine::{Report, RunRef, Said};
+use fanin_machine::{Command, Parent, Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
 use fanin_protocol::{Fence, JobId, Lifetime, ParentMark, PartKind, PartState, text};
 use parking_lot::Mutex;
 
 use crate::core::Core;
+use crate::handle::Handle;
+use crate::launcher::Launcher;
 use crate::stop::{StopSignal, StopStage};
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
@@ -25,13 +28,15 @@ impl RunCell {
 }
 
 /// A run's view of the supervisor. Clones are the same run; once it is over they change nothing any more.
+///
+/// The run launches, waits and is woken as a [`Launcher`]: what it launches hangs below its job.
 #[derive(Clone)]
 pub struct RunContext {
-    pub(crate) core: Arc<Core>,
-    pub(crate) cell: Arc<RunCell>,
-    pub(crate) run: RunRef,
-    pub(crate) job: JobId,
-    pub(crate) lifetime: Lifetime,
+    launcher: Launcher,
+    cell: Arc<RunCell>,
+    run: RunRef,
+    job: JobId,
+    lifetime: Lifetime,
 }
 
 /// How to find a run from outside.
@@ -46,6 +51,15 @@ pub struct Bound {
 }
 
 impl RunContext {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        cell: Arc<RunCell>,
+        run: RunRef,
+        (job, lifetime): (JobId, Lifetime),
+    ) -> Self {
+        Self { launcher: Launcher::new(Handle::inside(core), Parent::Run(run)), cell, run, job, lifetime }
+    }
+
     /// The job.
     pub const fn job(&self) -> &JobId {
         &self.job
@@ -118,7 +132,16 @@ impl RunContext {
 
     fn report(&self, what: Said) {
         // A run that is over says nothing any more: the machine notes it and drops it, a closed supervisor drops it.
-        drop(self.core.submit(fanin_machine::Command::Report(Report { run: self.run, what })));
+        let report = Command::Report(Report { run: self.run, what });
+        drop(self.launcher.handle().core().submit(report));
+    }
+}
+
+impl Deref for RunContext {
+    type Target = Launcher;
+
+    fn deref(&self) -> &Launcher {
+        &self.launcher
     }
 }
 
