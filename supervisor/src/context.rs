@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fanin_machine::{Command, Mono, Parent, Report, RunRef, Said};
+use fanin_machine::{Command, Mono, Parent, Report, RunRef, Said, State};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
 use fanin_protocol::{Fence, JobId, Lifetime, ParentMark, PartKind, PartState, text};
 use parking_lot::Mutex;
@@ -82,14 +82,12 @@ impl RunContext {
     /// The job as a process of it shall know it, in a process at `depth` below all others (0 for one that is part of no
     /// job). Looked up when asked; `None` where the supervisor has forgotten the job.
     pub fn parent_mark(&self, depth: u32) -> Option<ParentMark> {
-        let info = self
-            .launcher
-            .handle()
-            .core()
-            .look(|state| state.job_info_exact(&self.job, self.lifetime))
-            .ok()?;
-        let depth = depth.saturating_add(1);
-        Some(ParentMark { session: info.session, job: info.job, lifetime: info.lifetime, depth })
+        let mark = |state: &State| {
+            let info = state.job_info_exact(&self.job, self.lifetime).ok()?;
+            let depth = depth.saturating_add(state.job_depth(&self.job, self.lifetime).ok()?);
+            Some(ParentMark { session: info.session, job: info.job, lifetime: info.lifetime, depth })
+        };
+        self.launcher.handle().core().look(mark)
     }
 
     /// The run's fence: no other run has it.

@@ -4,7 +4,7 @@ use fanin_protocol::limits::PAGE_JOBS;
 use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, Output, SessionId, Status};
 
 use crate::command::Refusal;
-use crate::state::{Job, JobKey, State};
+use crate::state::{Job, JobKey, Node, State};
 use crate::why;
 
 /// Which jobs a list shows. What is `None` does not restrict it.
@@ -79,6 +79,15 @@ impl State {
     pub fn job_info_exact(&self, id: &JobId, lifetime: Lifetime) -> Result<JobInfo, Refusal> {
         let key = exact(self, id, lifetime)?;
         self.info(key).ok_or_else(|| Refusal::UnknownJob(id.clone()))
+    }
+
+    /// How far below its session a life of a job is: 1 for one that the session launched.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`], or that the id is in another life.
+    pub fn job_depth(&self, id: &JobId, lifetime: Lifetime) -> Result<u32, Refusal> {
+        Ok(self.facts.depth(Node::Job(exact(self, id, lifetime)?)))
     }
 
     /// The newest life of an id.
