@@ -1,36 +1,51 @@
 //! What a job's body sees of the supervisor.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fanin_machine::{Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
-use fanin_protocol::{Fence, JobId, PartKind, PartState, text};
+use fanin_protocol::{Fence, JobId, JobKind, PartKind, PartState, text};
 use parking_lot::Mutex;
+use tokio::task::AbortHandle;
 
 use crate::core::Core;
 use crate::stop::{StopSignal, StopStage};
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
-#[derive(Debug, Default)]
 pub(crate) struct RunCell {
+    pub(crate) core: Arc<Core>,
+    pub(crate) run: RunRef,
+    pub(crate) job: JobId,
+    pub(crate) kind: JobKind,
     pub(crate) stop: StopSignal,
+    /// Its task, once there is one.
+    pub(crate) task: OnceLock<AbortHandle>,
     progress: Mutex<Option<Arc<str>>>,
 }
 
 impl RunCell {
+    pub(crate) fn new(core: Arc<Core>, run: RunRef, job: JobId, kind: JobKind) -> Self {
+        let stop = StopSignal::new();
+        Self { core, run, job, kind, stop, task: OnceLock::new(), progress: Mutex::default() }
+    }
+
     pub(crate) fn progress(&self) -> Option<Arc<str>> {
         self.progress.lock().clone()
+    }
+
+    /// Drops what is left of the run, at the next point where it yields.
+    pub(crate) fn abort(&self) {
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
     }
 }
 
 /// A run's view of the supervisor. Clones are the same run; once it is over they change nothing any more.
 #[derive(Clone)]
 pub struct RunContext {
-    pub(crate) core: Arc<Core>,
     pub(crate) cell: Arc<RunCell>,
-    pub(crate) run: RunRef,
-    pub(crate) job: JobId,
 }
 
 /// How to find a run from outside.
@@ -46,13 +61,13 @@ pub struct Bound {
 
 impl RunContext {
     /// The job.
-    pub const fn job(&self) -> &JobId {
-        &self.job
+    pub fn job(&self) -> &JobId {
+        &self.cell.job
     }
 
     /// The run's fence: no other run has it.
-    pub const fn fence(&self) -> Fence {
-        self.run.fence
+    pub fn fence(&self) -> Fence {
+        self.cell.run.fence
     }
 
     /// How far a stop has gone.
@@ -104,15 +119,16 @@ impl RunContext {
 
     fn report(&self, what: Said) {
         // A run that is over says nothing any more: the machine notes it and drops it, a closed supervisor drops it.
-        drop(self.core.submit(fanin_machine::Command::Report(Report { run: self.run, what })));
+        let report = Report { run: self.cell.run, what };
+        drop(self.cell.core.submit(fanin_machine::Command::Report(report)));
     }
 }
 
 impl fmt::Debug for RunContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunContext")
-            .field("job", &self.job)
-            .field("run", &self.run.fence)
+            .field("job", &self.cell.job)
+            .field("run", &self.cell.run.fence)
             .field("stage", &self.stage())
             .finish_non_exhaustive()
     }

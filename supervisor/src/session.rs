@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_machine::{Answer, Command, Launch, Launched, Member, Refusal, Reply, SessionCommand, Wanted};
-use fanin_protocol::{JobId, SessionId};
+use fanin_protocol::{JobId, SessionId, Spec};
 
-use crate::body::discard;
 use crate::chance;
-use crate::core::CallError;
+use crate::core::{CallError, Core};
 use crate::launched::{Group, Job};
 use crate::spec::{GroupOptions, JobSpec};
 use crate::supervisor::Owner;
@@ -148,28 +147,22 @@ impl Session {
         joins_turn: bool,
     ) -> Result<Launched, LaunchError> {
         let core = self.owner.core();
-        for (index, job) in specs.iter().enumerate() {
-            let Some(spec) = &job.spec else { continue };
-            let kind = spec.kind();
-            let runner = core.runner(kind).ok_or(LaunchError::NoRunner { index, kind: kind.as_str() })?;
-            spec.check().map_err(|error| LaunchError::Rejected { index, problem: error.to_string() })?;
-            runner.check(spec).map_err(|problem| LaunchError::Rejected { index, problem })?;
+        let mut members = Vec::with_capacity(specs.len());
+        let mut bodies = Vec::with_capacity(specs.len());
+        for (index, job) in specs.into_iter().enumerate() {
+            if let Some(spec) = &job.spec {
+                check(core, index, spec)?;
+            }
+            members.push(Member {
+                is_fresh: job.id.is_none(),
+                id: job.id.unwrap_or_else(chance::job_id),
+                label: job.label,
+                spec: job.spec,
+                limits: job.limits,
+                tag: 0,
+            });
+            bodies.push(job.body);
         }
-        let members: Vec<Member> = {
-            let mut hosted = core.hosted.lock();
-            specs
-                .into_iter()
-                .map(|job| Member {
-                    is_fresh: job.id.is_none(),
-                    id: job.id.unwrap_or_else(chance::job_id),
-                    label: job.label,
-                    spec: job.spec,
-                    limits: job.limits,
-                    tag: hosted.keep(job.body),
-                })
-                .collect()
-        };
-        let tags: Vec<u64> = members.iter().map(|member| member.tag).collect();
         let launch = Launch {
             session: self.id.clone(),
             group: options.id.unwrap_or_else(chance::group_id),
@@ -177,22 +170,7 @@ impl Session {
             policy: options.policy,
             members,
         };
-        let launched = match core.submit(Command::Launch(launch)) {
-            Ok(Reply::Launched(launched)) => Ok(launched),
-            Ok(Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Refused(_)) => {
-                Err(CallError::Poisoned)
-            }
-            Err(error) => Err(error),
-        };
-        if launched.as_ref().map_or(true, |launched| !launched.created) {
-            // Nothing of this call exists, so nothing of it is kept.
-            let unused: Vec<_> = {
-                let mut hosted = core.hosted.lock();
-                tags.into_iter().map(|tag| hosted.forget(tag)).collect()
-            };
-            unused.into_iter().for_each(discard);
-        }
-        Ok(launched?)
+        Ok(core.launch(launch, bodies)?)
     }
 
     /// Waits until all of these jobs are over, and takes their results: they will not be part of a wake again. Jobs
@@ -268,6 +246,14 @@ impl Session {
     pub async fn close(&self) -> Result<(), CallError> {
         self.owner.core().submit(Command::Session(SessionCommand::Close(self.id.clone()))).map(drop)
     }
+}
+
+/// Looks at a spec before anything exists of it.
+fn check(core: &Core, index: usize, spec: &Spec) -> Result<(), LaunchError> {
+    let kind = spec.kind();
+    let runner = core.runner(kind).ok_or(LaunchError::NoRunner { index, kind: kind.as_str() })?;
+    spec.check().map_err(|error| LaunchError::Rejected { index, problem: error.to_string() })?;
+    runner.check(spec).map_err(|problem| LaunchError::Rejected { index, problem })
 }
 
 impl fmt::Debug for Session {

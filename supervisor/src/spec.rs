@@ -77,12 +77,14 @@ impl JobSpec {
         F: FnOnce(RunContext) -> Fut + Send + 'static,
         Fut: Future<Output = Result<JobOutput, JobError>> + Send + 'static,
     {
-        let body: Body = Box::new(move |context| {
-            let work = body(context);
-            Box::pin(async move {
-                match work.await {
-                    Ok(output) => Ending::completed(output),
-                    Err(JobError(message)) => Ending::failed(Cause::Failed, None, message),
+        let body: Body = Box::new(move |start| {
+            start.spawn(move |context| {
+                let work = body(context);
+                async move {
+                    match work.await {
+                        Ok(output) => Ending::completed(output),
+                        Err(JobError(message)) => Ending::failed(Cause::Failed, None, message),
+                    }
                 }
             })
         });
