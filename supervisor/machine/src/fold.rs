@@ -106,7 +106,7 @@ impl Facts {
             Record::MessageTaken(body) => self.message_taken(body),
             Record::Note(body) => {
                 let about =
-                    body.job.as_ref().and_then(|id| self.job_index.get(id)).map(|key| self.about_job(key).0);
+                    body.job.as_ref().and_then(|id| self.job_key(id)).map(|key| self.about_job(key).0);
                 Ok((about.unwrap_or_default(), body.run))
             }
             // No command of this version produces them; an older reader of them would be this one.
@@ -118,7 +118,9 @@ impl Facts {
 
     fn session_opened(&mut self, id: &SessionId) -> Applied {
         let key = SessionKey(next_key(self.sessions.len())?);
-        if !self.session_index.add(id.clone(), key) {
+        let sessions = &self.sessions;
+        let is = |key: SessionKey| sessions.get(key.index()).is_some_and(|session| session.id == *id);
+        if !self.session_index.add(id, key, is) {
             return Err("the session exists");
         }
         let about = Arc::new(About { session: Some(id.clone()), ..About::default() });
@@ -148,9 +150,9 @@ impl Facts {
         let NodeId::Session(parent) = &body.parent else {
             return Err("jobs below jobs are not known to this version");
         };
-        let session = self.session_index.get(parent).ok_or("its session is not known")?;
+        let session = self.session_key(parent).ok_or("its session is not known")?;
         let key = JobKey(next_key(self.jobs.len())?);
-        let fits = match self.group_index.get(&body.group).and_then(|group| self.groups.get(group.index())) {
+        let fits = match self.group_key(&body.group).and_then(|group| self.groups.get(group.index())) {
             Some(group) => {
                 !group.sealed && group.session == session && group.members.len() == body.index as usize
             }
@@ -159,7 +161,9 @@ impl Facts {
         if !fits {
             return Err("it does not fit its group");
         }
-        if !self.job_index.add(body.job.clone(), key) {
+        let jobs = &self.jobs;
+        let is = |key: JobKey| jobs.get(key.index()).is_some_and(|job| job.id == body.job);
+        if !self.job_index.add(&body.job, key, is) {
             return Err("the job exists");
         }
         let group = self.open_group(&body.group, session)?;
@@ -199,7 +203,7 @@ impl Facts {
 
     /// The open group of this id, made where it is new: an open group exists as the jobs that name it.
     fn open_group(&mut self, id: &GroupId, session: SessionKey) -> Result<GroupKey, &'static str> {
-        if let Some(key) = self.group_index.get(id) {
+        if let Some(key) = self.group_key(id) {
             return Ok(key);
         }
         let key = GroupKey(next_key(self.groups.len())?);
@@ -209,7 +213,7 @@ impl Facts {
         if parent.turn.is_some() {
             parent.turn_group.get_or_insert(key);
         }
-        self.group_index.add(id.clone(), key);
+        self.group_index.add(id, key, |_| false);
         let about = About { session: Some(parent.id.clone()), group: Some(id.clone()), ..About::default() };
         self.groups.push(Group {
             id: id.clone(),
@@ -274,7 +278,7 @@ impl Facts {
         let open = |bound| OpenRun { fence, bound, parts: Vec::new() };
         match &body.node {
             NodeId::Session(id) => {
-                let key = self.session_index.get(id).ok_or("its session is not known")?;
+                let key = self.session_key(id).ok_or("its session is not known")?;
                 let session = self.find_session(id)?;
                 if session.closed || session.turn.is_some() {
                     return Err("the session is closed or in a turn");
@@ -314,7 +318,7 @@ impl Facts {
             return Err("a part of it is open");
         }
         let about = self.about(node);
-        self.runs.remove(&body.run);
+        self.runs.remove(body.run);
         match node {
             Node::Session(key) => {
                 if let Some(session) = self.sessions.get_mut(key.index()) {
@@ -351,7 +355,7 @@ impl Facts {
     }
 
     fn group_sealed(&mut self, ts_ms: u64, body: &GroupSealed) -> Applied {
-        let key = self.group_index.get(&body.group).ok_or("the group is not known")?;
+        let key = self.group_key(&body.group).ok_or("the group is not known")?;
         let Some(group) = self.groups.get_mut(key.index()) else { return Err("the group is not known") };
         if group.sealed {
             return Err("the group is sealed");
@@ -432,7 +436,7 @@ impl Facts {
 
     fn owed_groups(&self, ids: &[GroupId]) -> Result<Vec<GroupKey>, &'static str> {
         let owed = |id| {
-            let key = self.group_index.get(id)?;
+            let key = self.group_key(id)?;
             self.groups.get(key.index()).filter(|group| group.fired.is_some() && !group.taken).map(|_| key)
         };
         distinct(ids.iter().map(owed)).ok_or("no message of the group is owed")
@@ -453,25 +457,25 @@ impl Facts {
     }
 
     fn find_session(&mut self, id: &SessionId) -> Result<&mut Session, &'static str> {
-        let key = self.session_index.get(id).ok_or("the session is not known")?;
+        let key = self.session_key(id).ok_or("the session is not known")?;
         self.sessions.get_mut(key.index()).ok_or("the session is not known")
     }
 
     fn find_job(&mut self, id: &JobId, hint: Option<JobKey>) -> Result<(JobKey, &mut Job), &'static str> {
         let hinted = hint.filter(|key| self.jobs.get(key.index()).is_some_and(|job| job.id == *id));
-        let key = hinted.or_else(|| self.job_index.get(id)).ok_or("the job is not known")?;
+        let key = hinted.or_else(|| self.job_key(id)).ok_or("the job is not known")?;
         self.jobs.get_mut(key.index()).map(|job| (key, job)).ok_or("the job is not known")
     }
 
     fn find_group(&mut self, id: &GroupId) -> Result<(GroupKey, &mut Group), &'static str> {
-        let key = self.group_index.get(id).ok_or("the group is not known")?;
+        let key = self.group_key(id).ok_or("the group is not known")?;
         self.groups.get_mut(key.index()).map(|group| (key, group)).ok_or("the group is not known")
     }
 
     fn find_run(&self, fence: Fence, hint: Option<JobKey>) -> Result<Node, &'static str> {
         let runs = |key: &JobKey| self.jobs.get(key.index())?.run.as_ref().map(|run| run.fence);
         let hinted = hint.filter(|key| runs(key) == Some(fence)).map(Node::Job);
-        hinted.or_else(|| self.runs.get(&fence).copied()).ok_or("the run is not open")
+        hinted.or_else(|| self.runs.get(fence)).ok_or("the run is not open")
     }
 
     fn open_run(&mut self, node: Node) -> Option<&mut OpenRun> {

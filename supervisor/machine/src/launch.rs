@@ -29,7 +29,7 @@ pub(crate) fn launch(state: &mut State, request: Launch, out: &mut Out) -> Resul
 
 /// The group of this id, where there is one.
 fn known_group(state: &State, request: &Launch, parent: SessionKey) -> Result<Option<Launched>, Refusal> {
-    let Some(key) = state.facts.group_index.get(&request.group) else { return Ok(None) };
+    let Some(key) = state.facts.group_key(&request.group) else { return Ok(None) };
     let Some(group) = state.group(key) else { return Ok(None) };
     if group.session != parent {
         return Err(Refusal::ForeignGroup(request.group.clone()));
@@ -50,8 +50,7 @@ fn known_group(state: &State, request: &Launch, parent: SessionKey) -> Result<Op
 /// The job of this id, where a single one is launched again without asking for a new life.
 fn known_job(state: &State, request: &Launch, parent: SessionKey) -> Result<Option<Launched>, Refusal> {
     let [member] = request.members.as_slice() else { return Ok(None) };
-    let Some(key) = state.facts.job_index.get(&member.id).filter(|_| request.joins_turn && !member.is_fresh)
-    else {
+    let Some(key) = state.facts.job_key(&member.id).filter(|_| request.joins_turn && !member.is_fresh) else {
         return Ok(None);
     };
     let Some(job) = state.job(key) else { return Ok(None) };
@@ -93,7 +92,7 @@ fn check(state: &State, request: &Launch) -> Result<(), Refusal> {
         if !member.is_fresh && !seen.insert(&member.id) {
             return Err(Refusal::DuplicateId(member.id.clone()));
         }
-        if !member.is_fresh && state.facts.job_index.get(&member.id).is_some() {
+        if !member.is_fresh && state.facts.job_key(&member.id).is_some() {
             return Err(Refusal::IdInUse(member.id.clone()));
         }
         check_member(member).map_err(|error| Refusal::BadSpec { index, job: member.id.clone(), error })?;
@@ -130,7 +129,7 @@ fn create(state: &mut State, request: Launch, parent: SessionKey, out: &mut Out)
     for (index, member) in (first..).zip(request.members) {
         jobs.push(queue(state, &request.session, &group, index, member, out));
     }
-    if !in_turn && let Some(key) = state.facts.group_index.get(&group) {
+    if !in_turn && let Some(key) = state.facts.group_key(&group) {
         session::seal(state, key, request.policy, None, out);
     }
     let jobs =
@@ -179,5 +178,5 @@ pub(crate) fn arm_queue_limit(state: &mut State, key: JobKey) {
 
 /// Where the group of an id is kept.
 pub(crate) fn find_group(state: &State, id: &GroupId) -> Result<GroupKey, Refusal> {
-    state.facts.group_index.get(id).ok_or_else(|| Refusal::UnknownGroup(id.clone()))
+    state.facts.group_key(id).ok_or_else(|| Refusal::UnknownGroup(id.clone()))
 }

@@ -57,18 +57,18 @@ impl State {
 
     /// A job as it stands; `None` where the id is not known.
     pub fn job_info(&self, id: &JobId) -> Option<JobInfo> {
-        self.info(self.facts.job_index.get(id)?)
+        self.info(self.facts.job_key(id)?)
     }
 
     /// The excerpt of a job's output, from its last run.
     pub fn output_of(&self, id: &JobId) -> Option<Output> {
-        let job = self.job(self.facts.job_index.get(id)?)?;
+        let job = self.job(self.facts.job_key(id)?)?;
         job.last.as_ref()?.details.as_ref()?.output.clone()
     }
 
     /// The host's mark of a job that is not over.
     pub fn tag_of(&self, id: &JobId) -> Option<u64> {
-        let key = self.facts.job_index.get(id)?;
+        let key = self.facts.job_key(id)?;
         self.job(key).filter(|job| job.ended.is_none()).map(|_| self.tag(key))
     }
 
