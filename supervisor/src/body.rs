@@ -32,7 +32,7 @@ impl Start {
     {
         let Self(cell) = self;
         let context = RunContext { cell: Arc::clone(&cell) };
-        let core = Arc::clone(&cell.core);
+        let core = Arc::clone(cell.core());
         // The guard is made here, before the task exists: one aborted before its first poll never runs a line of the
         // body, so a guard made inside would never be dropped (J-20).
         let guard = Guard::new(move |ending| cell.ended(ending));

@@ -1,22 +1,27 @@
 //! What a job's body sees of the supervisor.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use fanin_machine::{Report, RunRef, Said};
+use fanin_machine::{Command, Parent, Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
-use fanin_protocol::{Fence, JobId, JobKind, PartKind, PartState, text};
+use fanin_protocol::{Fence, JobId, JobKind, Lifetime, ParentMark, PartKind, PartState, text};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::core::Core;
+use crate::handle::Handle;
+use crate::launcher::Launcher;
 use crate::stop::{StopSignal, StopStage};
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
 pub(crate) struct RunCell {
-    pub(crate) core: Arc<Core>,
+    /// The run as a parent, and its way to the core.
+    launcher: Launcher,
     pub(crate) run: RunRef,
     pub(crate) job: JobId,
+    pub(crate) lifetime: Lifetime,
     pub(crate) kind: JobKind,
     pub(crate) stop: StopSignal,
     /// Its task, once there is one.
@@ -25,9 +30,19 @@ pub(crate) struct RunCell {
 }
 
 impl RunCell {
-    pub(crate) fn new(core: Arc<Core>, run: RunRef, job: JobId, kind: JobKind) -> Self {
-        let stop = StopSignal::new();
-        Self { core, run, job, kind, stop, task: OnceLock::new(), progress: Mutex::default() }
+    pub(crate) fn new(
+        core: Arc<Core>,
+        run: RunRef,
+        (job, lifetime): (JobId, Lifetime),
+        kind: JobKind,
+    ) -> Self {
+        let launcher = Launcher::new(Handle::inside(core), Parent::Run(run));
+        let (stop, task) = (StopSignal::new(), OnceLock::new());
+        Self { launcher, run, job, lifetime, kind, stop, task, progress: Mutex::default() }
+    }
+
+    pub(crate) const fn core(&self) -> &Arc<Core> {
+        self.launcher.handle().core()
     }
 
     pub(crate) fn progress(&self) -> Option<Arc<str>> {
@@ -43,6 +58,8 @@ impl RunCell {
 }
 
 /// A run's view of the supervisor. Clones are the same run; once it is over they change nothing any more.
+///
+/// The run launches, waits and is woken as a [`Launcher`]: what it launches hangs below its job.
 #[derive(Clone)]
 pub struct RunContext {
     pub(crate) cell: Arc<RunCell>,
@@ -63,6 +80,20 @@ impl RunContext {
     /// The job.
     pub fn job(&self) -> &JobId {
         &self.cell.job
+    }
+
+    /// Which life of the job's id.
+    pub fn lifetime(&self) -> Lifetime {
+        self.cell.lifetime
+    }
+
+    /// The job as a process of it shall know it, in a process at `depth` below all others (0 for one that is part of no
+    /// job). Looked up when asked; `None` where the supervisor has forgotten the job.
+    pub fn parent_mark(&self, depth: u32) -> Option<ParentMark> {
+        let info =
+            self.cell.core().look(|state| state.job_info_exact(&self.cell.job, self.cell.lifetime)).ok()?;
+        let depth = depth.saturating_add(1);
+        Some(ParentMark { session: info.session, job: info.job, lifetime: info.lifetime, depth })
     }
 
     /// The run's fence: no other run has it.
@@ -120,7 +151,15 @@ impl RunContext {
     fn report(&self, what: Said) {
         // A run that is over says nothing any more: the machine notes it and drops it, a closed supervisor drops it.
         let report = Report { run: self.cell.run, what };
-        drop(self.cell.core.submit(fanin_machine::Command::Report(report)));
+        drop(self.cell.core().submit(Command::Report(report)));
+    }
+}
+
+impl Deref for RunContext {
+    type Target = Launcher;
+
+    fn deref(&self) -> &Launcher {
+        &self.cell.launcher
     }
 }
 

@@ -14,7 +14,7 @@ use fanin_machine::{
     Said, State, WaiterId, step,
 };
 use fanin_protocol::limits::{EFFECTS_ROOM, MESSAGE_BYTES_MAX};
-use fanin_protocol::{JobId, JobKind, Spec, text};
+use fanin_protocol::{JobId, JobKind, Lifetime, Spec, text};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
@@ -207,9 +207,9 @@ impl Core {
     /// What the driver has to do for an effect, if anything; behind the gate.
     fn act(self: &Arc<Self>, hosted: &mut Hosted, effect: Effect) -> Option<Act> {
         match effect {
-            Effect::Spawn { run, job, spec, tag } => {
+            Effect::Spawn { run, job, lifetime, spec, tag } => {
                 let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
-                let cell = Arc::new(RunCell::new(Arc::clone(self), run, job, kind));
+                let cell = Arc::new(RunCell::new(Arc::clone(self), run, (job, lifetime), kind));
                 let body = hosted.start(tag, Arc::clone(&cell));
                 Some(Act::Spawn { cell, body, spec })
             }
@@ -297,9 +297,9 @@ impl Core {
     }
 
     /// What is kept of a job's output: all of it, or the excerpt in its record.
-    pub(crate) fn output(&self, job: &JobId) -> Option<JobOutput> {
-        let kept = self.outputs.lock().get(job);
-        kept.or_else(|| self.look(|state| state.output_of(job)).as_ref().map(JobOutput::of_excerpt))
+    pub(crate) fn output(&self, lifetime: Lifetime) -> Option<JobOutput> {
+        let kept = self.outputs.lock().get(lifetime);
+        kept.or_else(|| self.look(|state| state.output_of(lifetime)).as_ref().map(JobOutput::of_excerpt))
     }
 
     /// Calls `Tick` when the machine asked for it, until the supervisor is gone.
@@ -353,13 +353,13 @@ impl Core {
 impl RunCell {
     /// Reports the end of the run: by the word of its body, or `None` by its guard.
     pub(crate) fn ended(&self, ending: Option<Ending>) {
-        let core = &self.core;
+        let core = self.core();
         let said = match ending {
             None => Ended::Lost,
             Some(Ending { failure, exit, output }) => {
                 let excerpt = output.excerpt();
                 if excerpt.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8) {
-                    core.outputs.lock().keep(self.job.clone(), output);
+                    core.outputs.lock().keep(self.lifetime, output);
                 }
                 match failure {
                     None => Ended::Completed { output: excerpt, exit },

@@ -17,6 +17,7 @@ use crate::runner::Ending;
 /// A job to launch. It holds a closure that is called once, so it can be sent but not cloned or shared.
 pub struct JobSpec {
     pub(crate) id: Option<JobId>,
+    pub(crate) again: bool,
     pub(crate) label: Option<Arc<str>>,
     /// `None` for a closure.
     pub(crate) spec: Option<Arc<Spec>>,
@@ -123,13 +124,23 @@ impl JobSpec {
 
     fn of(label: impl Into<Arc<str>>, spec: Option<Arc<Spec>>, body: Option<Body>) -> Self {
         let label = Some(label.into()).filter(|label| !label.is_empty());
-        Self { id: None, label, spec, limits: SharedLimits::default(), body }
+        Self { id: None, again: false, label, spec, limits: SharedLimits::default(), body }
     }
 
     /// The job's id; without one chance gives it. A known id answers the existing job (J-21).
     #[must_use]
     pub fn id(mut self, id: JobId) -> Self {
         self.id = Some(id);
+        self
+    }
+
+    /// A new life under the same id, where the job of that id is over. What its last life left stays readable.
+    ///
+    /// A job that is alive is answered as it is, so the same call may be made again where its answer was lost. One
+    /// whose last life may still be alive is refused with `still_reaping`.
+    #[must_use]
+    pub const fn again(mut self) -> Self {
+        self.again = true;
         self
     }
 

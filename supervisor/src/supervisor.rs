@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_bus::{Filter, Since, Snapshot, SubscribeError, Subscription};
-use fanin_machine::{
-    Close, Command, JobFilter, Refusal, Reply, SessionCommand, Stop, StopTarget, Stopped, Wanted, why,
-};
+use fanin_machine::{Close, Command, JobFilter, Refusal, SessionCommand, StopTarget, Stopped, Wanted, why};
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
-    About, Cause, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Reason, SessionId, Status,
+    About, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Lifetime, Reason, SessionId, Status,
 };
 use tokio::task::AbortHandle;
 
 use crate::builder::Builder;
 use crate::core::{CallError, Core};
+use crate::handle::Handle;
 use crate::output::JobOutput;
 use crate::session::Session;
 use crate::wait::Waiter;
@@ -90,16 +89,6 @@ impl Owner {
     pub(crate) const fn core(&self) -> &Arc<Core> {
         &self.core
     }
-
-    pub(crate) fn cancel(&self, target: StopTarget) -> Result<crate::Cancelled, CallError> {
-        let stop = Stop { target, cause: Cause::User, grace_ms: None };
-        match self.core.submit(Command::Stop(stop))? {
-            Reply::Stopped(stopped) => {
-                stopped.first().map(|(_, stopped)| (*stopped).into()).ok_or_else(|| Refusal::Empty.into())
-            }
-            Reply::Done | Reply::Turn(_) | Reply::Launched(_) | Reply::Refused(_) => Err(CallError::Poisoned),
-        }
-    }
 }
 
 impl Drop for Owner {
@@ -113,6 +102,10 @@ impl Supervisor {
     /// A supervisor to be set up. Nothing set: in memory, closures only, no files.
     pub fn builder() -> Builder {
         Builder::default()
+    }
+
+    fn handle(&self) -> Handle {
+        Handle::of(Arc::clone(&self.owner))
     }
 
     /// Opens a session, or finds it open.
@@ -143,6 +136,15 @@ impl Supervisor {
         self.owner.core().look(|state| state.job_info(job)).ok_or_else(|| Refusal::UnknownJob(job.clone()))
     }
 
+    /// A job in one of its lives, also where its id has another one by now.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`] where the id is not known, or never had this life.
+    pub fn get_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<JobInfo, Refusal> {
+        self.owner.core().look(|state| state.job_info_exact(job, lifetime))
+    }
+
     /// Jobs, oldest first, a page at a time.
     pub fn list(&self, filter: &JobFilter) -> JobList {
         self.owner.core().look(|state| state.jobs(filter))
@@ -169,8 +171,9 @@ impl Supervisor {
     ///
     /// [`Refusal::UnknownJob`].
     pub fn output(&self, job: &JobId) -> Result<JobOutput, Refusal> {
-        self.get(job)?;
-        Ok(self.owner.core().output(job).unwrap_or_default())
+        let core = self.owner.core();
+        let lifetime = core.look(|state| state.lifetime_of(job))?;
+        Ok(core.output(lifetime).unwrap_or_default())
     }
 
     /// The latest line of progress of a running job.
@@ -232,7 +235,20 @@ impl Supervisor {
     ///
     /// Cancel safe: it does not wait for the job.
     pub async fn cancel(&self, job: &JobId) -> Result<Cancelled, CallError> {
-        self.owner.cancel(StopTarget::Job(job.clone()))
+        self.handle().cancel(StopTarget::Job(job.clone()))
+    }
+
+    /// As [`Supervisor::cancel`], for this life of the job and no other: a late call cannot hit the next one.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotCurrent`] where the id has another life now; else as [`Supervisor::cancel`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Supervisor::cancel`].
+    pub async fn cancel_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<Cancelled, CallError> {
+        self.handle().cancel(StopTarget::Exact(job.clone(), lifetime))
     }
 
     /// Refuses launches and starts nothing more from now on; what runs goes on. [`Supervisor::drained`] waits for it.
@@ -248,7 +264,7 @@ impl Supervisor {
     /// Cancel safe: it only looks.
     pub async fn drained(&self) {
         // An answer, and the end of the supervisor, are both the time when nothing runs.
-        if let Ok(mut waiter) = Waiter::begin(&self.owner, Wanted::Idle) {
+        if let Ok(mut waiter) = Waiter::begin(&self.handle(), Wanted::Idle) {
             drop(waiter.answer().await);
         }
     }

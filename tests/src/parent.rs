@@ -7,12 +7,13 @@ mod answers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fanin_machine::{WaiterId, Wanted};
-use fanin_protocol::record::TakenBy;
-use fanin_protocol::{GroupId, JobId, SessionId};
+use fanin_machine::WaiterId;
+use fanin_protocol::record::{RunOutcome, TakenBy};
+use fanin_protocol::{Fence, GroupId, JobId, Lifetime, NodeId, Record};
 
 use crate::broken::{Kept, ensure};
 use crate::ledger::{GroupSeen, Ledger};
+use crate::op::Wish;
 
 /// What a parent asked for and has.
 #[derive(Debug, Clone, Default)]
@@ -20,18 +21,22 @@ pub struct Parent {
     /// Who waits now, or holds an answer.
     pub waits: BTreeMap<WaiterId, Wait>,
     /// Results that an acknowledged wait delivered.
-    pub by_wait: BTreeSet<JobId>,
+    pub by_wait: BTreeSet<Lifetime>,
     /// Results that an acknowledged wake delivered in full.
-    pub by_wake: BTreeSet<JobId>,
+    pub by_wake: BTreeSet<Lifetime>,
     /// Results that nobody will get: their parent was closed.
-    pub void: BTreeSet<JobId>,
+    pub void: BTreeSet<Lifetime>,
+    /// Those of them that became so in this step: an answer of the step may have been given before or after.
+    pub void_now: BTreeSet<Lifetime>,
 }
 
 /// A waiter.
 #[derive(Debug, Clone)]
 pub struct Wait {
     /// For what.
-    pub wanted: Wanted,
+    pub wish: Wish,
+    /// The lives of the jobs it named, as they were when it began.
+    pub lives: Vec<Lifetime>,
     /// What it holds and has not acknowledged.
     pub offer: Option<Offer>,
 }
@@ -40,11 +45,11 @@ pub struct Wait {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Offer {
     /// These results, which the parent did not have.
-    Results(Vec<JobId>),
+    Results(Vec<Lifetime>),
     /// A group's result, by a wait.
     Group(GroupId),
     /// A group's result as the wake; in full for these.
-    Wake(GroupId, Vec<JobId>),
+    Wake(GroupId, Vec<Lifetime>),
     /// Something that the parent has already.
     Known,
 }
@@ -53,12 +58,12 @@ impl Parent {
     /// The parent after a crash, as far as the records know it: what was acknowledged was recorded.
     pub fn of(ledger: &Ledger) -> Self {
         let mut parent = Self::default();
-        for (id, job) in &ledger.jobs {
+        for job in ledger.lives() {
             match ledger.groups.get(&job.group).and_then(|group| group.taken) {
-                _ if job.taken => parent.by_wait.insert(id.clone()),
-                Some(TakenBy::Waiter | TakenBy::Results) => parent.by_wait.insert(id.clone()),
-                Some(TakenBy::Inbox) => parent.by_wake.insert(id.clone()),
-                Some(TakenBy::Void) => parent.void.insert(id.clone()),
+                _ if job.taken => parent.by_wait.insert(job.lifetime),
+                Some(TakenBy::Waiter | TakenBy::Results) => parent.by_wait.insert(job.lifetime),
+                Some(TakenBy::Inbox) => parent.by_wake.insert(job.lifetime),
+                Some(TakenBy::Void) => parent.void.insert(job.lifetime),
                 None => false,
             };
         }
@@ -66,13 +71,13 @@ impl Parent {
     }
 
     /// True where the parent has the result, or will never get it.
-    pub fn has(&self, job: &JobId) -> bool {
-        self.by_wait.contains(job) || self.by_wake.contains(job) || self.void.contains(job)
+    pub fn has(&self, life: &Lifetime) -> bool {
+        self.by_wait.contains(life) || self.by_wake.contains(life) || self.void.contains(life)
     }
 
     /// True where it has all results of the group.
     pub fn has_all(&self, group: &GroupSeen) -> bool {
-        group.members.iter().all(|member| self.has(member))
+        group.lives.iter().all(|member| self.has(member))
     }
 
     /// True where a taker holds the group's wake.
@@ -83,8 +88,15 @@ impl Parent {
     }
 
     /// Somebody began to wait.
-    pub fn asked(&mut self, waiter: WaiterId, wanted: Wanted) {
-        self.waits.insert(waiter, Wait { wanted, offer: None });
+    pub fn asked(&mut self, waiter: WaiterId, wish: Wish, ledger: &Ledger) {
+        let lives = match &wish {
+            Wish::All(_, jobs) | Wish::Any(_, jobs) => {
+                jobs.iter().filter_map(|id| ledger.jobs.get(id)).map(|job| job.lifetime).collect()
+            }
+            Wish::Exact(_, _, lifetime) => vec![*lifetime],
+            Wish::Group(..) | Wish::Wake(_) | Wish::Idle => Vec::new(),
+        };
+        self.waits.insert(waiter, Wait { wish, lives, offer: None });
     }
 
     /// A waiter left.
@@ -101,7 +113,7 @@ impl Parent {
                 self.by_wait.extend(news);
             }
             Some(Offer::Group(group)) => {
-                let members = ledger.groups.get(&group).map(|group| group.members.clone());
+                let members = ledger.groups.get(&group).map(|group| group.lives.clone());
                 let news = members.into_iter().flatten().filter(|job| !self.has(job)).collect::<Vec<_>>();
                 self.by_wait.extend(news);
             }
@@ -114,10 +126,34 @@ impl Parent {
     }
 
     /// The parent is gone: what is owed to it is void.
-    pub fn closed(&mut self, session: &SessionId, ledger: &Ledger) {
-        let owed = ledger.groups.values().filter(|group| group.session == *session && group.fired.is_some());
-        let jobs: Vec<JobId> = owed.flat_map(|group| group.members.iter().cloned()).collect();
+    pub fn closed(&mut self, node: &NodeId, ledger: &Ledger) {
+        let owed = ledger.groups.values().filter(|group| group.parent == *node && group.fired.is_some());
+        let jobs: Vec<Lifetime> = owed.flat_map(|group| group.lives.iter().copied()).collect();
+        let news = jobs.iter().filter(|job| !self.has(job)).copied().collect::<Vec<_>>();
+        self.void_now.extend(news);
         self.void.extend(jobs);
+    }
+
+    /// A record that ends what a job can be owed.
+    pub fn follow(&mut self, record: &Record, ledger: &Ledger) {
+        let gone = match record {
+            Record::JobStopping(body) => Some(&body.job),
+            Record::JobEnded(body) => Some(&body.job),
+            Record::RunEnded(body) if body.outcome != RunOutcome::Completed => job_of(ledger, body.run),
+            _ => None,
+        };
+        if let Some(id) = gone {
+            self.closed(&NodeId::Job(id.clone()), ledger);
+        }
+    }
+
+    /// Once all answers of a step are given: a run that is over takes what it holds along.
+    pub fn after(&mut self, record: &Record, ledger: &Ledger) {
+        let Record::RunEnded(body) = record else { return };
+        if let Some(id) = job_of(ledger, body.run) {
+            let node = NodeId::Job(id.clone());
+            self.waits.retain(|_, wait| wait.offer.is_none() || wait.wish.by() != Some(&node));
+        }
     }
 
     /// A crash: nobody waits any more, and what was acknowledged stays so.
@@ -131,11 +167,11 @@ impl Parent {
     ///
     /// [`Broken`](crate::Broken) where they differ.
     pub fn compare(&self, ledger: &Ledger) -> Kept {
-        for (id, job) in &ledger.jobs {
+        for job in ledger.lives() {
             let group = ledger.groups.get(&job.group);
             let taken = job.taken || group.is_some_and(|group| group.taken.is_some());
-            ensure(taken == self.has(id), "G6", || {
-                format!("the records say that the result of {id} is taken: {taken}; the parent does not")
+            ensure(taken == self.has(&job.lifetime), "G6", || {
+                format!("the records say that the result of {job:?} is taken: {taken}; the parent does not")
             })?;
         }
         for (id, group) in &ledger.groups {
@@ -145,5 +181,13 @@ impl Parent {
             })?;
         }
         Ok(())
+    }
+}
+
+/// Whose run it is, where that is a job.
+fn job_of(ledger: &Ledger, run: Fence) -> Option<&JobId> {
+    match &ledger.runs.get(&run)?.node {
+        NodeId::Job(id) => Some(id),
+        NodeId::Session(_) => None,
     }
 }

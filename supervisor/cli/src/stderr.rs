@@ -12,6 +12,8 @@ use std::time::Duration;
 use console::Term;
 use fanin_protocol::limits::STDERR_HELD_BYTES_MAX;
 
+use crate::github;
+
 /// What is said to people. All clones are heard in one place, in the order in which they spoke.
 #[derive(Debug, Clone)]
 pub(crate) struct Stderr {
@@ -35,9 +37,20 @@ impl Stderr {
         Ok(Self { shared })
     }
 
+    /// From now on nothing that is said is a command to GitHub's runner, which reads it, but what [`Stderr::command`]
+    /// says.
+    pub(crate) fn defuse(&self) {
+        self.shared.tell(|told| told.is_defused = true);
+    }
+
+    /// Says a command to GitHub's runner.
+    pub(crate) fn command(&self, command: &str) {
+        self.shared.tell(|told| told.push(command.to_owned()));
+    }
+
     /// Says something of the program's own. It is never left out: a run has a handful of such words.
     pub(crate) fn say(&self, words: &str) {
-        self.shared.tell(|told| told.push(words.to_owned()));
+        self.shared.tell(|told| told.push(told.safe(words)));
     }
 
     /// Says what happened to a task. A line for which there is no room is left out and counted.
@@ -46,7 +59,7 @@ impl Stderr {
             if told.bytes.saturating_add(line.len()) > STDERR_HELD_BYTES_MAX {
                 told.left_out += 1;
             } else {
-                told.push(line.to_owned());
+                told.push(told.safe(line));
             }
         });
     }
@@ -55,6 +68,11 @@ impl Stderr {
     /// is said next takes it away, and so does an empty one.
     pub(crate) fn draw(&self, block: Vec<String>) {
         self.shared.tell(|told| told.block = Some(block));
+    }
+
+    /// Sends a terminal what it does not show as text.
+    pub(crate) fn notify(&self, sequence: &str) {
+        self.shared.tell(|told| told.sequence = Some(sequence.to_owned()));
     }
 
     /// Waits until all is written, at most for `limit`. Blocks its thread.
@@ -86,15 +104,26 @@ impl Shared {
     }
 
     /// Waits for something to write; what was taken before counts as written.
-    fn take(&self) -> (Vec<String>, Option<Vec<String>>) {
+    fn take(&self) -> Taken {
         self.tell(|told| told.is_writing = false);
         let told = self.changed.wait_while(self.told(), |told| told.is_empty());
         let mut told = told.unwrap_or_else(PoisonError::into_inner);
         told.tell_left_out();
         told.is_writing = true;
         told.bytes = 0;
-        (std::mem::take(&mut told.lines), told.block.take())
+        Taken {
+            lines: std::mem::take(&mut told.lines),
+            block: told.block.take(),
+            sequence: told.sequence.take(),
+        }
     }
+}
+
+/// What is written next, in this order.
+struct Taken {
+    lines: Vec<String>,
+    block: Option<Vec<String>>,
+    sequence: Option<String>,
 }
 
 /// What waits to be written.
@@ -107,13 +136,21 @@ struct Told {
     left_out: usize,
     /// The block below the lines.
     block: Option<Vec<String>>,
+    /// What is no text, for a terminal.
+    sequence: Option<String>,
     /// The thread is at work on what it took.
     is_writing: bool,
+    /// Somebody reads who takes some lines for commands.
+    is_defused: bool,
 }
 
 impl Told {
     const fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.block.is_none()
+        self.lines.is_empty() && self.block.is_none() && self.sequence.is_none()
+    }
+
+    fn safe(&self, words: &str) -> String {
+        if self.is_defused { github::defused(words).into_owned() } else { words.to_owned() }
     }
 
     fn push(&mut self, line: String) {
@@ -135,7 +172,7 @@ fn write(shared: &Shared, mut out: impl Write) {
     // The width of each line of the block that stands there.
     let mut drawn = Vec::new();
     loop {
-        let (lines, block) = shared.take();
+        let Taken { lines, block, sequence } = shared.take();
         for line in lines {
             put(&mut out, &drawn, &[line]);
             drawn.clear();
@@ -143,6 +180,10 @@ fn write(shared: &Shared, mut out: impl Write) {
         if let Some(block) = block {
             put(&mut out, &drawn, &block);
             drawn = block.iter().map(|line| console::measure_text_width(line)).collect();
+        }
+        if let Some(sequence) = sequence {
+            // As with text: nobody may be left.
+            let _ = out.write_all(sequence.as_bytes());
         }
     }
 }

@@ -29,7 +29,10 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
         let Some(line) = state.memory.ready.get_mut(&session) else { continue };
         // Those that ended in the queue cost their session no turn.
         let is_queued = |key: &JobKey| {
-            state.facts.jobs.get(key.index()).is_some_and(|job| job.ended.is_none() && job.run.is_none())
+            let job = state.facts.jobs.get(key.index());
+            // One below a node that goes is over as soon as its record comes.
+            job.is_some_and(|job| job.ended.is_none() && job.run.is_none())
+                && state.facts.going_above(*key).is_none()
         };
         let key = std::iter::from_fn(|| line.pop_front()).find(is_queued);
         if line.is_empty() {
@@ -48,7 +51,8 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
 /// Writes `run.started` before anything is spawned (J-2).
 fn start(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(job) = state.job(key) else { return };
-    let (id, limits, spec) = (job.id.clone(), job.limits.clone(), job.spec.clone());
+    let (id, lifetime) = (job.id.clone(), job.lifetime);
+    let (limits, spec) = (job.limits.clone(), job.spec.clone());
     let attempt = job.runs.saturating_add(1);
     out.record_of(state, key, RunStarted { node: NodeId::Job(id.clone()), attempt });
     let fence = Fence(state.facts.head.0);
@@ -59,5 +63,5 @@ fn start(state: &mut State, key: JobKey, out: &mut Out) {
         state.memory.timers.arm(at, owner, Purpose::Run(fence));
     }
     let run = RunRef { node: RunNode::Job(key), fence };
-    out.effect(Effect::Spawn { run, job: id, spec, tag: state.tag(key) });
+    out.effect(Effect::Spawn { run, job: id, lifetime, spec, tag: state.tag(key) });
 }

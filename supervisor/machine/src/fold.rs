@@ -1,6 +1,5 @@
 //! The one place where facts change: a record is applied. Recovery is this, over the stored records.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fanin_protocol::record::{
@@ -13,7 +12,7 @@ use fanin_protocol::{
 };
 
 use crate::state::{
-    End, Facts, Group, GroupKey, Job, JobKey, LastRun, Node, OpenRun, RunDetails, Session, SessionKey,
+    Below, End, Facts, Group, GroupKey, Job, JobKey, LastRun, Node, OpenRun, RunDetails, Session, SessionKey,
     StopIntent,
 };
 
@@ -105,8 +104,7 @@ impl Facts {
             Record::GroupVoided(body) => self.group_voided(body),
             Record::MessageTaken(body) => self.message_taken(body),
             Record::Note(body) => {
-                let about =
-                    body.job.as_ref().and_then(|id| self.job_key(id)).map(|key| self.about_job(key).0);
+                let about = body.job.as_ref().and_then(|id| self.about_noted(id, body.run));
                 Ok((about.unwrap_or_default(), body.run))
             }
             // No command of this version produces them; an older reader of them would be this one.
@@ -120,7 +118,7 @@ impl Facts {
         let key = SessionKey(next_key(self.sessions.len())?);
         let sessions = &self.sessions;
         let is = |key: SessionKey| sessions.get(key.index()).is_some_and(|session| session.id == *id);
-        if !self.session_index.add(id, key, is) {
+        if !self.session_index.put(id, key, is, |_| false) {
             return Err("the session exists");
         }
         let about = Arc::new(About { session: Some(id.clone()), ..About::default() });
@@ -131,8 +129,7 @@ impl Facts {
             turn: None,
             turns: 0,
             turn_group: None,
-            unfired: BTreeSet::new(),
-            inbox: VecDeque::new(),
+            below: Below::default(),
         });
         Ok((about, None))
     }
@@ -147,14 +144,12 @@ impl Facts {
     }
 
     fn job_queued(&mut self, seq: Seq, ts_ms: u64, body: &JobQueued) -> Applied {
-        let NodeId::Session(parent) = &body.parent else {
-            return Err("jobs below jobs are not known to this version");
-        };
-        let session = self.session_key(parent).ok_or("its session is not known")?;
+        let parent = self.live_node(&body.parent)?;
+        let session = self.root(parent).ok_or("its session is not known")?;
         let key = JobKey(next_key(self.jobs.len())?);
         let fits = match self.group_key(&body.group).and_then(|group| self.groups.get(group.index())) {
             Some(group) => {
-                !group.sealed && group.session == session && group.members.len() == body.index as usize
+                !group.sealed && group.parent == parent && group.members.len() == body.index as usize
             }
             None => body.index == 0,
         };
@@ -163,16 +158,18 @@ impl Facts {
         }
         let jobs = &self.jobs;
         let is = |key: JobKey| jobs.get(key.index()).is_some_and(|job| job.id == body.job);
-        if !self.job_index.add(&body.job, key, is) {
-            return Err("the job exists");
+        let is_over = |key: JobKey| jobs.get(key.index()).is_some_and(|job| job.ended.is_some());
+        // An id names its newest life.
+        if !self.job_index.put(&body.job, key, is, is_over) {
+            return Err("the job exists and is not over");
         }
-        let group = self.open_group(&body.group, session)?;
+        let group = self.open_group(&body.group, parent)?;
         let Some(members) = self.groups.get_mut(group.index()) else { return Err("its group is gone") };
         members.members.push(key);
         members.counts.launched += 1;
         let lifetime = Lifetime(seq.0);
         let about = About {
-            session: Some(parent.clone()),
+            session: self.sessions.get(session.index()).map(|session| session.id.clone()),
             job: Some(body.job.clone()),
             lifetime: Some(lifetime),
             group: Some(body.group.clone()),
@@ -196,29 +193,42 @@ impl Facts {
             last: None,
             ended: None,
             taken: false,
+            below: None,
         });
         self.queued += 1;
         Ok(self.about_job(key))
     }
 
     /// The open group of this id, made where it is new: an open group exists as the jobs that name it.
-    fn open_group(&mut self, id: &GroupId, session: SessionKey) -> Result<GroupKey, &'static str> {
+    fn open_group(&mut self, id: &GroupId, parent: Node) -> Result<GroupKey, &'static str> {
         if let Some(key) = self.group_key(id) {
             return Ok(key);
         }
         let key = GroupKey(next_key(self.groups.len())?);
-        let parent = self.sessions.get_mut(session.index()).ok_or("its session is not known")?;
-        parent.unfired.insert(key);
-        // The turn's own group is the one that is open while the turn is; an explicit one is sealed in its step.
-        if parent.turn.is_some() {
-            parent.turn_group.get_or_insert(key);
-        }
-        self.group_index.add(id, key, |_| false);
-        let about = About { session: Some(parent.id.clone()), group: Some(id.clone()), ..About::default() };
+        let session = match parent {
+            Node::Session(parent) => {
+                let session = self.sessions.get_mut(parent.index()).ok_or("its session is not known")?;
+                session.below.open.insert(key);
+                // The turn's own group is the one that is open while the turn is; an explicit one is sealed in its
+                // step.
+                if session.turn.is_some() {
+                    session.turn_group.get_or_insert(key);
+                }
+                parent
+            }
+            Node::Job(parent) => {
+                let job = self.jobs.get_mut(parent.index()).ok_or("its parent is not known")?;
+                job.below.get_or_insert_default().open.insert(key);
+                job.session
+            }
+        };
+        self.group_index.put(id, key, |_| false, |_| false);
+        let session = self.sessions.get(session.index()).map(|session| session.id.clone());
+        let about = About { session, group: Some(id.clone()), ..About::default() };
         self.groups.push(Group {
             id: id.clone(),
             about: Arc::new(about),
-            session,
+            parent,
             members: Vec::new(),
             policy: Policy::ALL,
             sealed: false,
@@ -233,7 +243,7 @@ impl Facts {
 
     fn job_stopping(&mut self, body: &JobStopping, hint: Option<JobKey>) -> Applied {
         let (key, job) = self.find_job(&body.job, hint)?;
-        if job.ended.is_some() || job.run.is_none() {
+        if job.ended.is_some() || (job.run.is_none() && job.last.is_none()) {
             return Err("the job does not run");
         }
         let after = match &job.stop {
@@ -253,6 +263,10 @@ impl Facts {
         if job.run.is_some() {
             return Err("its run is open");
         }
+        if job.below.as_ref().is_some_and(|below| !below.open.is_empty() || !below.inbox.is_empty()) {
+            return Err("what it launched is not over, or owed to it");
+        }
+        job.below = None;
         let was_queued = job.runs == 0;
         job.ended = Some(End {
             status: body.status,
@@ -268,8 +282,9 @@ impl Facts {
         if was_queued {
             self.queued -= 1;
         }
-        if let Some(group) = self.groups.get_mut(group.index()) {
-            group.counts.add(body.status);
+        if let Some(counted) = self.groups.get_mut(group.index()) {
+            counted.counts.add(body.status);
+            self.close_voided(group);
         }
         Ok(self.about_job(key))
     }
@@ -367,9 +382,8 @@ impl Facts {
         group.sealed = true;
         group.sealed_at_ms = ts_ms;
         group.policy = body.policy;
-        if let Some(session) = self.sessions.get_mut(group.session.index()) {
-            session.turn_group.take_if(|group| *group == key);
-        }
+        let parent = group.parent;
+        self.leave_turn(parent, key);
         Ok(self.about_group(key))
     }
 
@@ -383,10 +397,10 @@ impl Facts {
         }
         let payload = body.payload.reveal().ok_or("it has no payload")?;
         group.fired = Some(Arc::clone(payload));
-        let session = group.session;
-        if let Some(session) = self.sessions.get_mut(session.index()) {
-            session.unfired.remove(&key);
-            session.inbox.push_back(key);
+        let parent = group.parent;
+        if let Some(below) = self.below_mut(parent) {
+            below.open.remove(&key);
+            below.inbox.push_back(key);
         }
         Ok(self.about_group(key))
     }
@@ -397,12 +411,30 @@ impl Facts {
             return Err("the group has fired or is voided");
         }
         group.voided = Some(body.cause);
-        let session = group.session;
-        if let Some(session) = self.sessions.get_mut(session.index()) {
-            session.unfired.remove(&key);
+        let parent = group.parent;
+        self.leave_turn(parent, key);
+        self.close_voided(key);
+        Ok(self.about_group(key))
+    }
+
+    /// The turn's open group is sealed or voided: the next launch makes another.
+    fn leave_turn(&mut self, parent: Node, key: GroupKey) {
+        if let Node::Session(session) = parent
+            && let Some(session) = self.sessions.get_mut(session.index())
+        {
             session.turn_group.take_if(|group| *group == key);
         }
-        Ok(self.about_group(key))
+    }
+
+    /// A voided group is done with once its last member is over.
+    fn close_voided(&mut self, key: GroupKey) {
+        let Some(group) = self.groups.get(key.index()) else { return };
+        if group.voided.is_some() && group.counts.ended() == group.counts.launched {
+            let parent = group.parent;
+            if let Some(below) = self.below_mut(parent) {
+                below.open.remove(&key);
+            }
+        }
     }
 
     fn message_taken(&mut self, body: &MessageTaken) -> Applied {
@@ -411,12 +443,13 @@ impl Facts {
         for key in &groups {
             let Some(group) = self.groups.get_mut(key.index()) else { continue };
             group.taken = true;
-            if let Some(session) = self.sessions.get_mut(group.session.index()) {
+            let parent = group.parent;
+            if let Some(below) = self.below_mut(parent) {
                 // The oldest is taken first, but for waits; a long inbox is not walked for it.
-                if session.inbox.front() == Some(key) {
-                    session.inbox.pop_front();
+                if below.inbox.front() == Some(key) {
+                    below.inbox.pop_front();
                 } else {
-                    session.inbox.retain(|owed| owed != key);
+                    below.inbox.retain(|owed| owed != key);
                 }
             }
         }
@@ -454,6 +487,18 @@ impl Facts {
     pub(crate) fn job_of_lifetime(&self, lifetime: Lifetime) -> Option<JobKey> {
         let index = self.jobs.binary_search_by_key(&lifetime, |job| job.lifetime).ok()?;
         next_key(index).ok().map(JobKey)
+    }
+
+    /// The node of this name, where it may have children.
+    fn live_node(&self, id: &NodeId) -> Result<Node, &'static str> {
+        match id {
+            NodeId::Session(id) => self.session_key(id).map(Node::Session).ok_or("its session is not known"),
+            NodeId::Job(id) => {
+                let key = self.job_key(id).ok_or("its parent is not known")?;
+                let runs = self.jobs.get(key.index()).is_some_and(|job| job.run.is_some());
+                if runs { Ok(Node::Job(key)) } else { Err("its parent does not run") }
+            }
+        }
     }
 
     fn find_session(&mut self, id: &SessionId) -> Result<&mut Session, &'static str> {
@@ -500,12 +545,22 @@ impl Facts {
             .map_or_else(nothing, |job| (Arc::clone(&job.about), job.run.as_ref().map(|run| run.fence)))
     }
 
+    /// What a note on a job is about. A run from before the id's newest life belongs to an older one.
+    fn about_noted(&self, id: &JobId, run: Option<Fence>) -> Option<Arc<About>> {
+        let job = self.jobs.get(self.job_key(id)?.index())?;
+        if run.is_none_or(|run| run.0 > job.lifetime.0) {
+            return Some(Arc::clone(&job.about));
+        }
+        let About { session, job, .. } = (*job.about).clone();
+        Some(Arc::new(About { session, job, ..About::default() }))
+    }
+
     fn about_group(&self, key: GroupKey) -> Subject {
         self.groups.get(key.index()).map_or_else(nothing, |group| (Arc::clone(&group.about), None))
     }
 
     fn about_session_of(&self, key: GroupKey) -> Subject {
-        let session = self.groups.get(key.index()).map(|group| group.session);
+        let session = self.groups.get(key.index()).and_then(|group| self.root(group.parent));
         session.map_or_else(nothing, |session| self.about(Node::Session(session)))
     }
 

@@ -5,33 +5,37 @@ use std::collections::HashSet;
 use fanin_protocol::limits::{GROUP_MEMBERS_MAX, LABEL_BYTES_MAX, QUEUE_JOBS_MAX};
 use fanin_protocol::record::JobQueued;
 use fanin_protocol::spec::SpecError;
-use fanin_protocol::{GroupId, NodeId, Private};
+use fanin_protocol::{GroupId, Private};
 
+use crate::again;
 use crate::command::{Launch, Launched, Member, Refusal, Reply};
 use crate::dispatch;
 use crate::out::Out;
 use crate::session;
-use crate::state::{Closing, GroupKey, Job, JobKey, SessionKey, State};
+use crate::state::{Closing, GroupKey, Job, JobKey, Node, State};
 use crate::timers::{Owner, Purpose};
+use crate::tree;
 
 /// Creates the jobs of a call, or answers what is known under its ids.
 pub(crate) fn launch(state: &mut State, request: Launch, out: &mut Out) -> Result<Reply, Refusal> {
-    let parent = session::find(state, &request.session)?;
+    let parent = tree::find(state, &request.parent)?;
+    tree::check_stays(state, parent)?;
+    tree::check_depth(state, parent)?;
     if let Some(known) = known_group(state, &request, parent)? {
         return Ok(Reply::Launched(known));
     }
-    if let Some(known) = known_job(state, &request, parent)? {
+    if let Some(known) = again::known_jobs(state, &request, parent) {
         return Ok(Reply::Launched(known));
     }
-    check(state, &request)?;
+    check(state, &request, parent)?;
     Ok(Reply::Launched(create(state, request, parent, out)))
 }
 
 /// The group of this id, where there is one.
-fn known_group(state: &State, request: &Launch, parent: SessionKey) -> Result<Option<Launched>, Refusal> {
+fn known_group(state: &State, request: &Launch, parent: Node) -> Result<Option<Launched>, Refusal> {
     let Some(key) = state.facts.group_key(&request.group) else { return Ok(None) };
     let Some(group) = state.group(key) else { return Ok(None) };
-    if group.session != parent {
+    if group.parent != parent {
         return Err(Refusal::ForeignGroup(request.group.clone()));
     }
     let jobs: Vec<&Job> = group.members.iter().filter_map(|member| state.job(*member)).collect();
@@ -47,31 +51,12 @@ fn known_group(state: &State, request: &Launch, parent: SessionKey) -> Result<Op
     }))
 }
 
-/// The job of this id, where a single one is launched again without asking for a new life.
-fn known_job(state: &State, request: &Launch, parent: SessionKey) -> Result<Option<Launched>, Refusal> {
-    let [member] = request.members.as_slice() else { return Ok(None) };
-    let Some(key) = state.facts.job_key(&member.id).filter(|_| request.joins_turn && !member.is_fresh) else {
-        return Ok(None);
-    };
-    let Some(job) = state.job(key) else { return Ok(None) };
-    if job.session != parent {
-        return Err(Refusal::IdInUse(member.id.clone()));
-    }
-    let Some(group) = state.group(job.group) else { return Ok(None) };
-    Ok(Some(Launched {
-        group: group.id.clone(),
-        jobs: vec![(job.id.clone(), job.lifetime)],
-        created: false,
-        spec_differs: !same_request(job, member),
-    }))
-}
-
-fn same_request(job: &Job, member: &Member) -> bool {
+pub(crate) fn same_request(job: &Job, member: &Member) -> bool {
     job.spec == member.spec && job.limits == member.limits && job.label == member.label
 }
 
 /// Checks everything before anything exists (B56).
-fn check(state: &State, request: &Launch) -> Result<(), Refusal> {
+fn check(state: &State, request: &Launch, parent: Node) -> Result<(), Refusal> {
     if state.memory.closing > Closing::No {
         return Err(Refusal::Draining);
     }
@@ -92,9 +77,7 @@ fn check(state: &State, request: &Launch) -> Result<(), Refusal> {
         if !member.is_fresh && !seen.insert(&member.id) {
             return Err(Refusal::DuplicateId(member.id.clone()));
         }
-        if !member.is_fresh && state.facts.job_key(&member.id).is_some() {
-            return Err(Refusal::IdInUse(member.id.clone()));
-        }
+        again::check(state, member, parent)?;
         check_member(member).map_err(|error| Refusal::BadSpec { index, job: member.id.clone(), error })?;
     }
     Ok(())
@@ -110,8 +93,11 @@ fn check_member(member: &Member) -> Result<(), SpecError> {
 }
 
 /// Writes the records of a launch. An explicit group is born sealed.
-fn create(state: &mut State, request: Launch, parent: SessionKey, out: &mut Out) -> Launched {
-    let session = state.session(parent);
+fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> Launched {
+    let session = match parent {
+        Node::Session(key) => state.session(key),
+        Node::Job(_) => None,
+    };
     let in_turn = request.joins_turn && session.is_some_and(|session| session.turn.is_some());
     let joined = session
         .and_then(|session| session.turn_group)
@@ -127,7 +113,7 @@ fn create(state: &mut State, request: Launch, parent: SessionKey, out: &mut Out)
     out.records.reserve(members.saturating_add(1));
     let mut jobs = Vec::with_capacity(members);
     for (index, member) in (first..).zip(request.members) {
-        jobs.push(queue(state, &request.session, &group, index, member, out));
+        jobs.extend(queue(state, parent, &group, index, member, out));
     }
     if !in_turn && let Some(key) = state.facts.group_key(&group) {
         session::seal(state, key, request.policy, None, out);
@@ -139,19 +125,25 @@ fn create(state: &mut State, request: Launch, parent: SessionKey, out: &mut Out)
 
 fn queue(
     state: &mut State,
-    session: &fanin_protocol::SessionId,
+    parent: Node,
     group: &GroupId,
     index: u32,
     member: Member,
     out: &mut Out,
-) -> JobKey {
+) -> Option<JobKey> {
+    let parent = state.facts.node_id(parent)?;
     let key = JobKey(u32::try_from(state.facts.jobs.len()).unwrap_or(u32::MAX));
     let kind = member.kind();
+    if member.again
+        && let Some(before) = state.facts.job_key(&member.id)
+    {
+        state.memory.unreaped.remove(&before);
+    }
     out.record(
         state,
         JobQueued {
             job: member.id,
-            parent: NodeId::Session(session.clone()),
+            parent,
             group: group.clone(),
             index,
             kind,
@@ -163,7 +155,7 @@ fn queue(
     state.memory.tags.push(member.tag);
     arm_queue_limit(state, key);
     dispatch::enqueue(state, key);
-    key
+    Some(key)
 }
 
 /// Arms the limit of a queued job, from now on: an epoch knows nothing of the clock of the one before (C-8).

@@ -2,10 +2,12 @@
 //!
 //! What is left out is what most scripts mean: the session `s`, groups `g1`, `g2` and so on, commands, no limits.
 
-use fanin_machine::{WaiterId, Wanted};
-use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, PartKind, PartState, Policy, SessionId};
+use fanin_machine::WaiterId;
+use fanin_protocol::{
+    Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, NodeId, PartKind, PartState, Policy, SessionId,
+};
 
-use super::{Aim, How, Launching, Op};
+use super::{Aim, How, Launching, Op, Wish};
 
 /// A script, and what holds for the whole of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -51,12 +53,14 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "ack" => Op::Ack(words.waiter()),
         "stop" => words.stop(Aim::Job(words.job(1))),
         "stop-exact" => words.stop(Aim::Exact(words.job(1))),
+        "stop-old" => words.stop(Aim::Old(words.job(1))),
         "stop-other" => words.stop(Aim::Other(words.job(1))),
         "stop-group" => words.stop(Aim::Group(group(words.word(1)))),
         "spawn" => Op::Bind(words.job(1)),
         "part" => Op::Part(words.job(1), words.call(), PartKind::Tool, words.moved()),
         "question" => Op::Part(words.job(1), words.call(), PartKind::Question, words.moved()),
         "turn-part" => Op::TurnPart(words.session(1), words.call(), words.moved()),
+        "late" => Op::Late(words.job(1), words.how(2)),
         "end" => Op::End(words.job(1), words.how(2)),
         "forged" => Op::Forged(words.job(1), words.job(2)),
         "after" => Op::After(number(words.word(1))),
@@ -74,10 +78,13 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
     let mut policy = ok(words.number("ok").map(|n| n as u32));
     policy.not_ok = words.number("not_ok").map(|n| n as u32);
     policy.at_ms = words.number("deadline");
-    let mut jobs = Vec::new();
+    let (mut jobs, mut again) = (Vec::new(), false);
+    let mut is_fresh = words.option("as").is_none();
     for word in words.rest(1) {
         match word {
             "closure" => kind = JobKind::Closure,
+            "again" => again = true,
+            "fresh" => is_fresh = true,
             "agent" => kind = JobKind::Agent,
             "all" => policy = Policy::ALL,
             "any" => policy = Policy::ANY,
@@ -86,7 +93,7 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
         }
     }
     Launching {
-        session: words.option("in").map_or_else(|| session("s"), session),
+        parent: words.parent(),
         group: words.option("as").map_or_else(
             || {
                 *groups += 1;
@@ -94,6 +101,8 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
             },
             group,
         ),
+        is_fresh,
+        again,
         joins: words.verb() == "start",
         policy,
         kind,
@@ -106,15 +115,17 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
     }
 }
 
-fn wanted(words: &Words<'_>) -> Wanted {
-    let parent = words.option("in").map_or_else(|| session("s"), session);
+fn wanted(words: &Words<'_>) -> Wish {
+    let parent = words.parent();
     let jobs = || words.rest(3).map(job).collect();
     match words.word(2) {
-        "all" => Wanted::All(parent, jobs()),
-        "any" => Wanted::Any(parent, jobs()),
-        "group" => Wanted::Group(group(words.word(3))),
-        "wake" => Wanted::Wake(words.session(3)),
-        "idle" => Wanted::Idle,
+        "all" => Wish::All(parent, jobs()),
+        "any" => Wish::Any(parent, jobs()),
+        "exact" => Wish::Exact(parent, job(words.word(3)), Lifetime(number(words.word(4)))),
+        "group" => Wish::Group(parent, group(words.word(3))),
+        "wake" if words.words.len() > 3 => Wish::Wake(NodeId::Session(words.session(3))),
+        "wake" => Wish::Wake(parent),
+        "idle" => Wish::Idle,
         word => panic!("nothing to wait for: `{word}`"),
     }
 }
@@ -150,6 +161,15 @@ impl<'a> Words<'a> {
 
     fn number(&self, name: &str) -> Option<u64> {
         self.option(name).map(number)
+    }
+
+    /// `in=` a session, or `below=` a job; else session `s`.
+    fn parent(&self) -> NodeId {
+        match (self.option("below"), self.option("in")) {
+            (Some(name), _) => NodeId::Job(job(name)),
+            (None, Some(name)) => NodeId::Session(session(name)),
+            (None, None) => NodeId::Session(session("s")),
+        }
     }
 
     fn session(&self, place: usize) -> SessionId {

@@ -3,8 +3,10 @@
 mod clocks;
 mod groups;
 mod jobs;
+mod lives;
 mod parts;
 mod recovery;
 mod shutdown;
 mod stops;
+mod tree;
 mod waits;

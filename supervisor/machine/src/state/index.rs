@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use hashbrown::HashTable;
 
-/// Keys by ids, eight bytes each: the ids themselves stay with what they name, and are compared there.
+/// The newest key of each id, eight bytes each: the ids themselves stay with what they name, and are compared there.
 ///
 /// The hash has a key of its own that nobody outside can know, since ids come from callers: nobody can choose ids that
 /// all meet in one place.
@@ -45,14 +45,24 @@ impl<I: Hash, K: Copy> Index<I, K> {
         self.table.find(spread(hash), |(known, key)| *known == hash && is(*key)).map(|(_, key)| *key)
     }
 
-    /// Keeps a key under a new id; false where `is` says that a key's thing has it.
-    pub(crate) fn add(&mut self, id: &I, key: K, mut is: impl FnMut(K) -> bool) -> bool {
+    /// Keeps a key under an id. Where a key's thing has that id, `may` says whether the new one may take its place.
+    /// False where not.
+    pub(crate) fn put(
+        &mut self,
+        id: &I,
+        key: K,
+        mut is: impl FnMut(K) -> bool,
+        may: impl FnOnce(K) -> bool,
+    ) -> bool {
         let hash = self.hash(id);
-        let is_new = self.table.find(spread(hash), |(known, key)| *known == hash && is(*key)).is_none();
-        if is_new {
-            self.table.insert_unique(spread(hash), (hash, key), |(hash, _)| spread(*hash));
+        match self.table.find_mut(spread(hash), |(known, key)| *known == hash && is(*key)) {
+            Some((_, known)) if may(*known) => *known = key,
+            Some(_) => return false,
+            None => {
+                self.table.insert_unique(spread(hash), (hash, key), |(hash, _)| spread(*hash));
+            }
         }
-        is_new
+        true
     }
 
     pub(crate) fn reserve(&mut self, more: usize) {
