@@ -2,7 +2,6 @@
 //! what happens, passes signals on, and hands the group's one result over.
 
 use std::io;
-use std::time::Duration;
 
 use fanin_protocol::{CombinedResult, GroupId, JobId};
 use fanin_subprocess::SubprocessRunner;

@@ -63,7 +63,7 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
 /// Runs that an older epoch left open, oldest first.
 fn older_runs(state: &State) -> Vec<Node> {
     let epoch = Fence(state.facts.epoch.0);
-    state.facts.runs.range(..epoch).map(|(_, node)| *node).collect()
+    state.facts.runs.before(epoch)
 }
 
 /// Closes a run whose host is gone: its parts first, so that no settled job ever has an open part (RE-3).

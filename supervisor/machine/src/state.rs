@@ -1,9 +1,6 @@
 //! All that the machine knows: facts, which are the fold of the records, and memory, which a crash may take.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::fmt;
-use std::hash::Hash;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fanin_protocol::cause::Exit;
@@ -21,6 +18,12 @@ use crate::repeats::Repeat;
 use crate::sweep::Sweep;
 use crate::timers::Timers;
 use crate::waiter::Waiter;
+
+mod index;
+mod runs;
+
+use index::Index;
+use runs::Runs;
 
 macro_rules! key {
     ($(#[$doc:meta])* $name:ident) => {
@@ -48,48 +51,6 @@ key!(
     /// Where a group is kept.
     GroupKey
 );
-
-/// From an id to where it is kept. It says nothing that the kept things do not say, so it shows nothing either.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Index<I: Eq + Hash, K>(HashMap<I, K>);
-
-impl<I: Eq + Hash, K> Default for Index<I, K> {
-    fn default() -> Self {
-        Self(HashMap::new())
-    }
-}
-
-impl<I: Eq + Hash, K> fmt::Debug for Index<I, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("..")
-    }
-}
-
-impl<I: Eq + Hash, K: Copy> Index<I, K> {
-    pub(crate) fn get(&self, id: &I) -> Option<K> {
-        self.0.get(id).copied()
-    }
-
-    /// Keeps the key under a new id; false where the id is known.
-    pub(crate) fn add(&mut self, id: I, key: K) -> bool {
-        match self.0.entry(id) {
-            Entry::Occupied(_) => false,
-            Entry::Vacant(free) => {
-                free.insert(key);
-                true
-            }
-        }
-    }
-
-    /// Keeps the key under an id, known or not: an id names its newest life.
-    pub(crate) fn put(&mut self, id: I, key: K) {
-        self.0.insert(id, key);
-    }
-
-    pub(crate) fn reserve(&mut self, more: usize) {
-        self.0.reserve(more);
-    }
-}
 
 /// The whole state.
 ///
@@ -120,8 +81,8 @@ pub struct Facts {
     pub(crate) session_index: Index<SessionId, SessionKey>,
     pub(crate) job_index: Index<JobId, JobKey>,
     pub(crate) group_index: Index<GroupId, GroupKey>,
-    /// Where each open run is, oldest first.
-    pub(crate) runs: BTreeMap<Fence, Node>,
+    /// Where each open run is.
+    pub(crate) runs: Runs,
     /// Open runs of jobs, which are the slots in use. Changed where a run starts or ends, nowhere else.
     pub(crate) running: u32,
     /// Jobs in `queued`. Changed where a job is queued or queued again, starts, or ends from the queue, nowhere else.
@@ -478,6 +439,21 @@ impl State {
 }
 
 impl Facts {
+    /// Where the job of an id is, in its newest lifetime.
+    pub(crate) fn job_key(&self, id: &JobId) -> Option<JobKey> {
+        self.job_index.get(id, |key| self.jobs.get(key.index()).is_some_and(|job| job.id == *id))
+    }
+
+    /// Where the group of an id is.
+    pub(crate) fn group_key(&self, id: &GroupId) -> Option<GroupKey> {
+        self.group_index.get(id, |key| self.groups.get(key.index()).is_some_and(|group| group.id == *id))
+    }
+
+    /// Where the session of an id is.
+    pub(crate) fn session_key(&self, id: &SessionId) -> Option<SessionKey> {
+        self.session_index.get(id, |key| self.sessions.get(key.index()).is_some_and(|kept| kept.id == *id))
+    }
+
     /// The last record's place.
     pub const fn head(&self) -> Seq {
         self.head

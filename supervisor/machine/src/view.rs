@@ -68,7 +68,7 @@ impl State {
 
     /// A job in its newest life as it stands; `None` where the id is not known.
     pub fn job_info(&self, id: &JobId) -> Option<JobInfo> {
-        self.info(self.facts.job_index.get(id)?)
+        self.info(self.facts.job_key(id)?)
     }
 
     /// A job in this life, also where its id has another one by now.
@@ -96,7 +96,7 @@ impl State {
     ///
     /// [`Refusal::UnknownJob`].
     pub fn lifetime_of(&self, id: &JobId) -> Result<Lifetime, Refusal> {
-        let job = self.facts.job_index.get(id).and_then(|key| self.job(key));
+        let job = self.facts.job_key(id).and_then(|key| self.job(key));
         job.map(|job| job.lifetime).ok_or_else(|| Refusal::UnknownJob(id.clone()))
     }
 
@@ -108,7 +108,7 @@ impl State {
 
     /// The host's mark of a job that is not over.
     pub fn tag_of(&self, id: &JobId) -> Option<u64> {
-        let key = self.facts.job_index.get(id)?;
+        let key = self.facts.job_key(id)?;
         self.job(key).filter(|job| job.ended.is_none()).map(|_| self.tag(key))
     }
 

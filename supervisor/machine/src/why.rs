@@ -9,13 +9,13 @@ use crate::{retry, sweep, waiter};
 
 /// What a job waits for; empty where it is over or not known.
 pub fn job(state: &State, id: &JobId) -> Vec<Reason> {
-    let key = state.facts.job_index.get(id);
+    let key = state.facts.job_key(id);
     key.map(|key| job_reasons(state, key)).unwrap_or_default()
 }
 
 /// What a group or its message waits for; empty where nothing is owed any more or it is not known.
 pub fn group(state: &State, id: &GroupId) -> Vec<Reason> {
-    let key = state.facts.group_index.get(id);
+    let key = state.facts.group_key(id);
     key.map(|key| group_reasons(state, key)).unwrap_or_default()
 }
 
