@@ -3,13 +3,14 @@
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use fanin_machine::{Command, Mono, Parent, Report, RunRef, Said};
+use fanin_machine::{Command, Mono, Parent, Report, RunRef, Said, State};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
-use fanin_protocol::{Fence, JobId, Lifetime, ParentMark, PartKind, PartState, text};
+use fanin_protocol::{Fence, JobId, JobKind, Lifetime, ParentMark, PartKind, PartState, text};
 use parking_lot::Mutex;
+use tokio::task::AbortHandle;
 
 use crate::core::Core;
 use crate::handle::Handle;
@@ -17,15 +18,38 @@ use crate::launcher::Launcher;
 use crate::stop::{StopSignal, StopStage};
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
-#[derive(Debug, Default)]
 pub(crate) struct RunCell {
+    /// The run as a parent, and its way to the core.
+    launcher: Launcher,
+    pub(crate) run: RunRef,
+    pub(crate) job: JobId,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) kind: JobKind,
     pub(crate) stop: StopSignal,
+    /// Its task, once there is one.
+    pub(crate) task: OnceLock<AbortHandle>,
     progress: Mutex<Option<Arc<str>>>,
     /// The last sign of work, on the machine's clock; 0 before the first.
     last_beat: AtomicU64,
 }
 
 impl RunCell {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        run: RunRef,
+        (job, lifetime): (JobId, Lifetime),
+        kind: JobKind,
+    ) -> Self {
+        let launcher = Launcher::new(Handle::inside(core), Parent::Run(run));
+        let (stop, task) = (StopSignal::new(), OnceLock::new());
+        let (progress, last_beat) = (Mutex::default(), AtomicU64::new(0));
+        Self { launcher, run, job, lifetime, kind, stop, task, progress, last_beat }
+    }
+
+    pub(crate) const fn core(&self) -> &Arc<Core> {
+        self.launcher.handle().core()
+    }
+
     pub(crate) fn progress(&self) -> Option<Arc<str>> {
         self.progress.lock().clone()
     }
@@ -34,6 +58,13 @@ impl RunCell {
     pub(crate) fn last_beat(&self) -> Mono {
         Mono(self.last_beat.load(Ordering::Relaxed))
     }
+
+    /// Drops what is left of the run, at the next point where it yields.
+    pub(crate) fn abort(&self) {
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+    }
 }
 
 /// A run's view of the supervisor. Clones are the same run; once it is over they change nothing any more.
@@ -41,11 +72,7 @@ impl RunCell {
 /// The run launches, waits and is woken as a [`Launcher`]: what it launches hangs below its job.
 #[derive(Clone)]
 pub struct RunContext {
-    launcher: Launcher,
-    cell: Arc<RunCell>,
-    run: RunRef,
-    job: JobId,
-    lifetime: Lifetime,
+    pub(crate) cell: Arc<RunCell>,
 }
 
 /// How to find a run from outside.
@@ -60,41 +87,31 @@ pub struct Bound {
 }
 
 impl RunContext {
-    pub(crate) fn new(
-        core: Arc<Core>,
-        cell: Arc<RunCell>,
-        run: RunRef,
-        (job, lifetime): (JobId, Lifetime),
-    ) -> Self {
-        Self { launcher: Launcher::new(Handle::inside(core), Parent::Run(run)), cell, run, job, lifetime }
-    }
-
     /// The job.
-    pub const fn job(&self) -> &JobId {
-        &self.job
+    pub fn job(&self) -> &JobId {
+        &self.cell.job
     }
 
     /// Which life of the job's id.
-    pub const fn lifetime(&self) -> Lifetime {
-        self.lifetime
+    pub fn lifetime(&self) -> Lifetime {
+        self.cell.lifetime
     }
 
     /// The job as a process of it shall know it, in a process at `depth` below all others (0 for one that is part of no
     /// job). Looked up when asked; `None` where the supervisor has forgotten the job.
     pub fn parent_mark(&self, depth: u32) -> Option<ParentMark> {
-        let info = self
-            .launcher
-            .handle()
-            .core()
-            .look(|state| state.job_info_exact(&self.job, self.lifetime))
-            .ok()?;
-        let depth = depth.saturating_add(1);
-        Some(ParentMark { session: info.session, job: info.job, lifetime: info.lifetime, depth })
+        let RunCell { job, lifetime, .. } = &*self.cell;
+        let mark = |state: &State| {
+            let info = state.job_info_exact(job, *lifetime).ok()?;
+            let depth = depth.saturating_add(state.job_depth(job, *lifetime).ok()?);
+            Some(ParentMark { session: info.session, job: info.job, lifetime: info.lifetime, depth })
+        };
+        self.cell.core().look(mark)
     }
 
     /// The run's fence: no other run has it.
-    pub const fn fence(&self) -> Fence {
-        self.run.fence
+    pub fn fence(&self) -> Fence {
+        self.cell.run.fence
     }
 
     /// How far a stop has gone.
@@ -129,7 +146,7 @@ impl RunContext {
     /// no event tells of it, and nobody is woken.
     pub fn beat(&self) {
         // Nothing else is read through it, so the order of these does not matter.
-        self.cell.last_beat.fetch_max(self.launcher.handle().core().now().0, Ordering::Relaxed);
+        self.cell.last_beat.fetch_max(self.cell.core().now().0, Ordering::Relaxed);
     }
 
     /// Says how far the work has come, in one line. Only the latest is kept, and no event tells of it. It is a sign
@@ -172,8 +189,8 @@ impl RunContext {
 
     fn report(&self, what: Said) {
         // A run that is over says nothing any more: the machine notes it and drops it, a closed supervisor drops it.
-        let report = Command::Report(Report { run: self.run, what });
-        drop(self.launcher.handle().core().submit(report));
+        let report = Report { run: self.cell.run, what };
+        drop(self.cell.core().submit(Command::Report(report)));
     }
 }
 
@@ -181,15 +198,15 @@ impl Deref for RunContext {
     type Target = Launcher;
 
     fn deref(&self) -> &Launcher {
-        &self.launcher
+        &self.cell.launcher
     }
 }
 
 impl fmt::Debug for RunContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunContext")
-            .field("job", &self.job)
-            .field("run", &self.run.fence)
+            .field("job", &self.cell.job)
+            .field("run", &self.cell.run.fence)
             .field("stage", &self.stage())
             .finish_non_exhaustive()
     }

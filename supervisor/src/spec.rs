@@ -9,10 +9,10 @@ use std::time::Duration;
 use fanin_protocol::spec::{AgentSpec, CommandSpec, millis};
 use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, Policy, SharedLimits, Spec};
 
-use crate::body::{Body, Work};
+use crate::body::{Body, Start, Work};
 use crate::context::RunContext;
 use crate::output::JobOutput;
-use crate::runner::{Ending, RunFuture};
+use crate::runner::Ending;
 
 /// A job to launch. It holds a closure that is called once, so it can be sent but not cloned or shared.
 pub struct JobSpec {
@@ -78,9 +78,11 @@ impl JobSpec {
         F: FnOnce(RunContext) -> Fut + Send + 'static,
         Fut: Future<Output = Result<JobOutput, JobError>> + Send + 'static,
     {
-        let body: Body = Box::new(move |context| {
-            let work = body(context);
-            Box::pin(async move { ending(work.await) })
+        let body: Body = Box::new(move |start| {
+            start.spawn(move |context| {
+                let work = body(context);
+                async move { ending(work.await) }
+            })
         });
         Self::of(label, None, Some(Work::Once(body)))
     }
@@ -100,9 +102,13 @@ impl JobSpec {
         F: Fn(RunContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<JobOutput, JobError>> + Send + 'static,
     {
-        let again = move |context| -> RunFuture {
-            let work = body(context);
-            Box::pin(async move { ending(work.await) })
+        let body = Arc::new(body);
+        let again = move |start: Start| {
+            let body = Arc::clone(&body);
+            start.spawn(move |context| {
+                let work = body(context);
+                async move { ending(work.await) }
+            })
         };
         Self::of(label, None, Some(Work::Again(Arc::new(again))))
     }

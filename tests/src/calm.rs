@@ -5,6 +5,7 @@ use fanin_protocol::{JobId, NodeId, SessionId};
 
 use crate::broken::{Broken, Kept, ensure};
 use crate::invariants;
+use crate::ledger::JobSeen;
 use crate::op::{How, Op, Wish};
 use crate::world::World;
 
@@ -94,7 +95,10 @@ fn running(world: &World) -> Vec<JobId> {
 fn nothing_is_left(world: &World) -> Kept {
     let World { ledger, parent, state, closing, .. } = world;
     let live = ledger.jobs.iter().find(|(_, job)| job.ended.is_none());
-    let may_wait = live.is_none_or(|(_, job)| *closing > 0 && job.run.is_none() && ledger.queued > 0);
+    let waits_to_start = |job: &JobSeen| job.run.is_none() && (job.runs == 0 || job.retry_at_ms.is_some());
+    let may_wait = live.is_none_or(|(_, job)| {
+        *closing > 0 && (waits_to_start(job) || (job.run.is_none() && ledger.queued > 0))
+    });
     ensure(may_wait, "G13", || format!("{live:?} never ends"))?;
     for (id, group) in &ledger.groups {
         // A body that is over while nothing more starts waits for the next epoch, with what is owed to it.

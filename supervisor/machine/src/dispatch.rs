@@ -6,7 +6,7 @@ use fanin_protocol::{Fence, NodeId};
 use crate::command::{RunNode, RunRef};
 use crate::effect::Effect;
 use crate::out::Out;
-use crate::state::{Facts, Job, JobKey, State};
+use crate::state::{Job, JobKey, State};
 use crate::{activity, circuit};
 
 /// Puts a queued job in line.
@@ -27,17 +27,22 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
     }
     let now = state.memory.clock.mono();
     let facts = &state.facts;
-    if let Some(key) = state.memory.starts.pop(now, |key| waiting(facts, key).is_some()) {
+    let may_start = |key: JobKey| {
+        facts.jobs.get(key.index()).is_some_and(Job::awaits_start) && facts.going_above(key).is_none()
+    };
+    if let Some(key) = state.memory.starts.pop(now, may_start) {
         start(state, key, out);
         return true;
     }
     while let Some(session) = state.memory.round.pop_front() {
         let Some(line) = state.memory.ready.get_mut(&session) else { continue };
-        // Those that ended in the queue cost their session no turn, nor do those whose kind may not start now.
+        // Those that ended in the queue cost their session no turn, nor do those whose kind may not start now. One
+        // below a node that goes is over as soon as its record comes.
         let starts = &mut state.memory.starts;
+        let facts = &state.facts;
         let may_start = |key: &JobKey| {
-            let job = waiting(&state.facts, *key);
-            job.is_some_and(|job| !starts.hold(job.kind, *key, now))
+            let job = facts.jobs.get(key.index()).filter(|job| job.awaits_start());
+            job.is_some_and(|job| facts.going_above(*key).is_none() && !starts.hold(job.kind, *key, now))
         };
         let key = std::iter::from_fn(|| line.pop_front()).find(may_start);
         if line.is_empty() {
@@ -52,11 +57,6 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
     }
     circuit::arm(state);
     false
-}
-
-/// The job, where it still waits for a start. One below a node that goes is over as soon as its record comes.
-fn waiting(facts: &Facts, key: JobKey) -> Option<&Job> {
-    facts.jobs.get(key.index()).filter(|job| job.awaits_start() && facts.going_above(key).is_none())
 }
 
 /// Writes `run.started` before anything is spawned (J-2).

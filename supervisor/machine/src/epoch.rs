@@ -1,7 +1,7 @@
 //! The beginning and the end of an epoch. Recovery has no rules of its own: it closes older runs, and the ordinary
 //! settle loop does the rest.
 
-use fanin_protocol::record::{Next, RunEnded, RunOutcome, StopTarget, StoreClosed, StoreOpened};
+use fanin_protocol::record::{Next, RunEnded, RunOutcome, StoreClosed, StoreOpened};
 use fanin_protocol::{Cause, Fence, JobKind, Seq};
 
 use crate::command::{Open, Refusal, Reply};
@@ -63,7 +63,7 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
 /// Runs that an older epoch left open, oldest first.
 fn older_runs(state: &State) -> Vec<Node> {
     let epoch = Fence(state.facts.epoch.0);
-    state.facts.runs.range(..epoch).map(|(_, node)| *node).collect()
+    state.facts.runs.before(epoch)
 }
 
 /// Closes a run whose host is gone: its parts first, so that no settled job ever has an open part (RE-3).
@@ -103,14 +103,10 @@ fn requeue(state: &mut State, key: JobKey, out: &mut Out) {
     if job.ended.is_some() || job.run.is_some() {
         return;
     }
-    if !job.awaits_start() {
+    if let Some(above) = sweep::inherited(state, key).filter(|_| job.awaits_start()) {
+        job::end(state, key, Ending::cancelled(above.cause), out);
+    } else if job.last.is_some() && !job.awaits_start() {
         state.memory.dirty.jobs.push_back(key);
-    } else if let Some(above) = sweep::inherited(state, key) {
-        stop::tell(state, key, above, out);
-    } else if job.kind == JobKind::Closure && !state.facts.is_subtree_over(Node::Job(key)) {
-        // A body that would have run again: what its last run launched goes first.
-        let intent = Intent { target: StopTarget::Error, cause: Cause::Interrupted, ..Intent::PARENT };
-        stop::tell(state, key, intent, out);
     } else if job.kind == JobKind::Closure {
         job::end(state, key, Ending::error(Cause::Interrupted, None).interrupted(), out);
     } else if job.last.is_some() {

@@ -44,7 +44,7 @@ fn extend(
     by_ms: u64,
     out: &mut Out,
 ) -> Result<Reply, Refusal> {
-    let key = state.facts.job_index.get(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?;
+    let key = state.facts.job_key(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?;
     let Some(job) = state.job(key) else { return Err(Refusal::UnknownJob(id.clone())) };
     if let Some(asked) = lifetime.filter(|asked| *asked != job.lifetime) {
         return Err(Refusal::NotCurrent { job: id.clone(), current: job.lifetime, asked });

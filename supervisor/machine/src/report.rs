@@ -144,14 +144,14 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     state.memory.forced.remove(&fence);
     state.memory.overdue.remove(&fence);
     activity::run_over(state, key);
-    waiter::run_over(state, key, out);
     retry::arm(state, key);
+    waiter::run_over(state, key, out);
+    if has_failed && state.job(key).is_some_and(|job| job.stop.is_none()) {
+        // Its children are stopped first (J-8), and what is owed to this try is not owed to the next.
+        sweep::begin(state, Node::Job(key), None, out);
+    }
     if start_failed {
         circuit::failed(state, kind, out);
-    }
-    if has_failed && state.job(key).is_some_and(|job| job.stop.is_none()) {
-        // Its children are stopped first (J-7, J-8).
-        sweep::begin(state, Node::Job(key), None, out);
     }
     state.memory.dirty.jobs.push_back(key);
 }

@@ -10,13 +10,17 @@ use fanin_protocol::{Fence, JobKind, Lifetime};
 
 use crate::state::{JobKey, Node, State};
 use crate::timers::{Owner, Purpose};
-use crate::{activity, dispatch, sweep};
+use crate::{activity, dispatch};
 
 /// What follows the end of a run: another try where it failed by itself and one is left. A job that was told to stop
 /// has none (J-17).
 pub(crate) fn next(state: &State, key: JobKey, ended: &RunEnded, is_safe: bool) -> Next {
     let Some(job) = state.job(key) else { return Next::Settle };
     if job.stop.is_some() || ended.outcome != RunOutcome::Failed {
+        return Next::Settle;
+    }
+    // What it launched is stopped now, and what that has done is not undone by another try.
+    if !state.facts.is_subtree_over(Node::Job(key)) {
         return Next::Settle;
     }
     // What had no effect yet can be tried again without asking; agents fail so while they come up.
@@ -55,19 +59,10 @@ pub(crate) fn restore(state: &mut State, key: JobKey) {
     arm(state, key);
 }
 
-/// The next try is due: the job stands in line like any other, once all below its last run is over.
+/// The next try is due: the job stands in line like any other.
 pub(crate) fn due(state: &mut State, key: JobKey, lifetime: Lifetime) {
-    if !state.job(key).is_some_and(|job| job.lifetime == lifetime && job.awaits_start()) {
-        return;
-    }
-    if sweep::is_pending(state, Node::Job(key)) {
-        // What is still to be told below the last run must not meet what the next one launches.
-        let at = state.memory.clock.mono().after(1);
-        state.memory.timers.arm(at, Owner::Job(key), Purpose::Backoff(lifetime));
-    } else if state.facts.is_subtree_over(Node::Job(key)) {
+    if state.job(key).is_some_and(|job| job.lifetime == lifetime && job.awaits_start()) {
         dispatch::enqueue(state, key);
-    } else {
-        state.memory.late_tries.insert(key);
     }
 }
 

@@ -92,11 +92,6 @@ pub(crate) fn void_owed(state: &mut State, node: Node, out: &mut Out) {
     }
 }
 
-/// True where something below the node is still to be told.
-pub(crate) fn is_pending(state: &State, node: Node) -> bool {
-    state.memory.sweeps.iter().any(|sweep| matches!(sweep, Sweep::Node { node: other, .. } if *other == node))
-}
-
 /// What a job is told because of a node above it that goes, where it was not told yet.
 pub(crate) fn inherited(state: &State, key: JobKey) -> Option<Intent> {
     let job = state.job(key)?;

@@ -4,7 +4,7 @@ use fanin_protocol::limits::PAGE_JOBS;
 use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, Output, SessionId, Status};
 
 use crate::command::Refusal;
-use crate::state::{Job, JobKey, State};
+use crate::state::{Job, JobKey, Node, State};
 use crate::why;
 
 /// Which jobs a list shows. What is `None` does not restrict it.
@@ -59,7 +59,7 @@ impl State {
             offers: memory.offered.len(),
             timers: memory.timers.len(),
             barriers: memory.barriers.len(),
-            clocks: memory.clocks.len() + memory.repeats.len() + memory.late_tries.len(),
+            clocks: memory.clocks.len() + memory.repeats.len(),
             aside: memory.starts.held().filter(|key| self.job(*key).is_some_and(Job::awaits_start)).count(),
             forced: memory.forced.len() + memory.overdue.len() + memory.force_at.len(),
             sweeps: memory.sweeps.len(),
@@ -68,7 +68,7 @@ impl State {
 
     /// A job in its newest life as it stands; `None` where the id is not known.
     pub fn job_info(&self, id: &JobId) -> Option<JobInfo> {
-        self.info(self.facts.job_index.get(id)?)
+        self.info(self.facts.job_key(id)?)
     }
 
     /// A job in this life, also where its id has another one by now.
@@ -81,13 +81,22 @@ impl State {
         self.info(key).ok_or_else(|| Refusal::UnknownJob(id.clone()))
     }
 
+    /// How far below its session a life of a job is: 1 for one that the session launched.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`], or that the id is in another life.
+    pub fn job_depth(&self, id: &JobId, lifetime: Lifetime) -> Result<u32, Refusal> {
+        Ok(self.facts.depth(Node::Job(exact(self, id, lifetime)?)))
+    }
+
     /// The newest life of an id.
     ///
     /// # Errors
     ///
     /// [`Refusal::UnknownJob`].
     pub fn lifetime_of(&self, id: &JobId) -> Result<Lifetime, Refusal> {
-        let job = self.facts.job_index.get(id).and_then(|key| self.job(key));
+        let job = self.facts.job_key(id).and_then(|key| self.job(key));
         job.map(|job| job.lifetime).ok_or_else(|| Refusal::UnknownJob(id.clone()))
     }
 
@@ -99,7 +108,7 @@ impl State {
 
     /// The host's mark of a job that is not over.
     pub fn tag_of(&self, id: &JobId) -> Option<u64> {
-        let key = self.facts.job_index.get(id)?;
+        let key = self.facts.job_key(id)?;
         self.job(key).filter(|job| job.ended.is_none()).map(|_| self.tag(key))
     }
 

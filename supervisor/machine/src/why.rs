@@ -9,13 +9,13 @@ use crate::{retry, sweep, waiter};
 
 /// What a job waits for; empty where it is over or not known.
 pub fn job(state: &State, id: &JobId) -> Vec<Reason> {
-    let key = state.facts.job_index.get(id);
+    let key = state.facts.job_key(id);
     key.map(|key| job_reasons(state, key)).unwrap_or_default()
 }
 
 /// What a group or its message waits for; empty where nothing is owed any more or it is not known.
 pub fn group(state: &State, id: &GroupId) -> Vec<Reason> {
-    let key = state.facts.group_index.get(id);
+    let key = state.facts.group_key(id);
     key.map(|key| group_reasons(state, key)).unwrap_or_default()
 }
 
@@ -33,9 +33,7 @@ pub(crate) fn job_reasons(state: &State, key: JobKey) -> Vec<Reason> {
         reasons.push(Reason::Stopping { cause, forced });
     }
     if job.status() == Status::Queued && reasons.is_empty() {
-        // What the run before launched goes before the next one comes.
-        let is_free = state.facts.is_subtree_over(Node::Job(key));
-        reasons.push(if is_free { queued(state, key, job) } else { children(state, key) });
+        reasons.push(queued(state, key, job));
     }
     if job.is_joining() {
         reasons.push(children(state, key));
@@ -64,7 +62,7 @@ fn children(state: &State, key: JobKey) -> Reason {
 }
 
 fn queued(state: &State, key: JobKey, job: &Job) -> Reason {
-    if state.memory.closing > Closing::No {
+    if state.memory.closing > Closing::No || state.facts.closed {
         return Reason::Draining;
     }
     if let Some(not_before_ms) = job.retry_at_ms().filter(|_| retry::is_waiting(state, key)) {

@@ -146,10 +146,6 @@ impl Ledger {
         };
         ensure(raises, "J-17", || format!("{} is told {:?} after {:?}", body.job, body.target, job.stop))?;
         job.stop = Some((body.target, body.cause));
-        // It waited for its next try, and what its last run launched lives.
-        let retries = job.retry_at_ms.take().is_some();
-        self.queued -= u32::from(retries);
-        self.retrying -= u32::from(retries);
         Ok(())
     }
 
@@ -222,16 +218,12 @@ impl Ledger {
                 ensure(session.turns == body.attempt, "G2", || format!("turn {} of {id}", body.attempt))?;
             }
             NodeId::Job(id) => {
-                // Its own last run may have failed, and be followed by this one.
-                let above = self.chain(&NodeId::Job(id.clone()));
-                let going = above.iter().skip(1).any(|node| self.is_going(node));
+                // Its own last try may have failed: that takes down what hung below it, not the next try.
+                let parent = self.live_job(id)?.parent.clone();
+                let going = self.is_going_down(&parent);
                 ensure(!going, "SC-2", || format!("{id} starts below one that goes"))?;
                 let job = self.live_job(id)?;
                 ensure(job.run.is_none(), "A-1", || format!("two runs of {id}"))?;
-                if job.retry_at_ms.is_some() {
-                    self.subtree_over(id)?;
-                }
-                let job = self.live_job(id)?;
                 let retries = job.retry_at_ms.take().is_some();
                 let may_run = (job.runs == 0 || retries) && job.stop.is_none();
                 ensure(may_run, "G7", || format!("a new run of {id}"))?;

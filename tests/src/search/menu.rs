@@ -6,9 +6,6 @@ use fanin_protocol::{JobId, NodeId, PartKind, PartState};
 use crate::op::{self, Aim, How, Op, Wish};
 use crate::world::{Options, World};
 
-/// An alarm that is further away is far.
-const FAR_MS: u64 = 30_000;
-
 /// The operations of a search, and how often each may happen.
 #[derive(Debug, Clone, Default)]
 pub struct Menu {
@@ -37,10 +34,8 @@ pub struct Menu {
     pub turn_parts: Vec<PartState>,
     /// Late reports of runs and turns that are over.
     pub late: bool,
-    /// Time passes to the next alarm, where that is near.
+    /// Time passes to the next alarm.
     pub time: bool,
-    /// Also where it is far: limits that nobody set, and the look for quiet groups.
-    pub long_time: bool,
     /// Crashes; each is followed by an opening.
     pub crashes: u32,
     /// How often a job may be given more time.
@@ -89,8 +84,7 @@ impl Menu {
             self.reports(id, is_open, ops);
         }
         self.turns(world, ops);
-        let alarm = world.host.alarm.map(|at| at.since(world.now.mono));
-        if alarm.is_some_and(|ms| (self.time && ms < FAR_MS) || self.long_time) {
+        if self.time && world.host.alarm.is_some() {
             ops.push(Op::Alarm);
         }
         if world.crashes < self.crashes {
