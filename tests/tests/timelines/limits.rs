@@ -82,7 +82,7 @@ fn progress_resets_idle_and_never_the_total() {
             note stall a 60
             job.stopping a error/timeout
             -> Polite stop of a
-            run.ended a failed: `total_timeout` of 250ms passed; the last sign of work was 70ms before, and `idle` is 100ms; it failed
+            run.ended a failed: `total_timeout` of 250ms passed, while signs of work kept it within its `idle` of 100ms; it failed
             job.ended a error/timeout.total
             group.fired none_ok [a error/timeout]
         "#]],
@@ -110,7 +110,7 @@ fn an_agents_own_limits_win_over_the_defaults() {
             run.bound c
             job.stopping c error/timeout
             -> Polite stop of c
-            run.ended c failed: `timeout` of 1.0s passed; the last sign of work was 1.0s before, and `idle` is 1.0s; the task was dropped before it ended
+            run.ended c failed: `timeout` of 1.0s passed; the task was dropped before it ended
             job.ended c error/timeout.run
             group.fired none_ok [c error/timeout]
             note stall a 300000
@@ -143,7 +143,7 @@ fn an_open_question_stops_idle_and_run() {
             note stall a 49
             job.stopping a error/timeout
             -> Polite stop of a
-            run.ended a failed: `timeout` of 100ms passed; the last sign of work was 6ms before, and `idle` is 50ms; the task was dropped before it ended
+            run.ended a failed: `timeout` of 100ms passed, while signs of work kept it within its `idle` of 50ms; the task was dropped before it ended
             job.ended a error/timeout.run
             group.fired none_ok [a error/timeout]
             job.queued b
