@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fanin_machine::{Report, RunRef, Said};
+use fanin_machine::{Bound, Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
 use fanin_protocol::{Fence, JobId, PartKind, PartState, text};
 use parking_lot::Mutex;
@@ -33,17 +33,6 @@ pub struct RunContext {
     pub(crate) job: JobId,
 }
 
-/// How to find a run from outside.
-#[derive(Debug, Clone, Default)]
-pub struct Bound {
-    /// Its process.
-    pub pid: Option<u32>,
-    /// Its process group.
-    pub pgid: Option<u32>,
-    /// The agent's own name of its session.
-    pub external_session: Option<String>,
-}
-
 impl RunContext {
     /// The job.
     pub const fn job(&self) -> &JobId {
@@ -53,6 +42,12 @@ impl RunContext {
     /// The run's fence: no other run has it.
     pub const fn fence(&self) -> Fence {
         self.run.fence
+    }
+
+    /// The run's name among those of all supervisors: `LOG:FENCE`. A runner puts it into the environment of what it
+    /// starts, as [`RUN_VARIABLE`](fanin_protocol::process::RUN_VARIABLE).
+    pub fn mark(&self) -> String {
+        format!("{}:{}", self.core.log.id(), self.run.fence)
     }
 
     /// How far a stop has gone.
@@ -91,8 +86,7 @@ impl RunContext {
 
     /// Records that the work is in hand, and how to find it from outside. For runners, before the first prompt.
     pub fn bound(&self, bound: Bound) {
-        let Bound { pid, pgid, external_session } = bound;
-        self.report(Said::Bound { pid, pgid, external_session });
+        self.report(Said::Bound(bound));
     }
 
     /// Announces a tool call. `call` names it inside this run; a name that was used before is the same call.

@@ -179,8 +179,8 @@ fn waiter(world: &World, id: WaiterId) -> &'static str {
 
 const fn ended(how: How) -> &'static str {
     match how {
-        How::Ok | How::Empty => "well",
-        How::Failed | How::Panic | How::Spawn => "badly",
+        How::Ok | How::Empty | How::Stopped => "well",
+        How::Failed | How::Panic | How::Spawn | How::Left => "badly",
         How::Lost => "by its guard",
     }
 }

@@ -191,7 +191,18 @@ fn report(bits: &mut Bits, world: &World, names: &Names) -> Op {
 }
 
 fn how(bits: &mut Bits) -> How {
-    bits.pick([How::Ok, How::Ok, How::Ok, How::Failed, How::Panic, How::Spawn, How::Lost, How::Empty])
+    bits.pick([
+        How::Ok,
+        How::Ok,
+        How::Ok,
+        How::Failed,
+        How::Panic,
+        How::Spawn,
+        How::Lost,
+        How::Empty,
+        How::Left,
+        How::Stopped,
+    ])
 }
 
 fn turn(bits: &mut Bits, names: &Names) -> Op {

@@ -7,8 +7,8 @@ use fanin_protocol::cause::Exit;
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::{JobLimits, SpecError};
 use fanin_protocol::{
-    Cause, Code, Fence, GroupId, JobId, JobKind, Lifetime, LogId, Output, PartKind, PartState, Policy,
-    SessionId, Spec, Status,
+    Cause, Code, Containment, Fence, GroupId, JobId, JobKind, Left, Lifetime, LogId, Output, PartKind,
+    PartState, Policy, SessionId, Spec, Status,
 };
 
 use crate::state::{JobKey, SessionKey};
@@ -199,14 +199,7 @@ pub struct Report {
 #[derive(Debug, Clone)]
 pub enum Said {
     /// The work is in hand.
-    Bound {
-        /// Its process.
-        pid: Option<u32>,
-        /// Its process group.
-        pgid: Option<u32>,
-        /// The agent's own session.
-        external_session: Option<String>,
-    },
+    Bound(Bound),
     /// A tool call moved.
     Part {
         /// The call's id inside the run.
@@ -218,8 +211,25 @@ pub enum Said {
         /// Where it is now.
         state: PartState,
     },
-    /// The run is over and all of it is gone: task joined, process reaped.
+    /// The run is over and all of it is gone, task joined and process reaped, but for what is named as left.
     Ended(Ended),
+}
+
+/// How to find a run from outside.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// Its process.
+    pub pid: Option<u32>,
+    /// When that started, in clock ticks since the machine did.
+    pub pid_start: Option<u64>,
+    /// Since which start of the machine.
+    pub boot_id: Option<Arc<str>>,
+    /// Its process group.
+    pub pgid: Option<u32>,
+    /// How its processes are held together.
+    pub containment: Option<Containment>,
+    /// The agent's own name of its session.
+    pub external_session: Option<String>,
 }
 
 /// How a run ended, by the word of its body or of its guard.
@@ -231,6 +241,8 @@ pub enum Ended {
         output: Option<Output>,
         /// How its process left.
         exit: Option<Exit>,
+        /// What its processes left.
+        left: Option<Arc<Left>>,
     },
     /// The body ended badly, or could not be started.
     Failed {
@@ -244,6 +256,8 @@ pub enum Ended {
         output: Option<Output>,
         /// How its process left.
         exit: Option<Exit>,
+        /// What its processes left.
+        left: Option<Arc<Left>>,
     },
     /// The guard was dropped without a word of the body.
     Lost,

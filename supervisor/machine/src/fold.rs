@@ -536,9 +536,12 @@ fn distinct<K: Copy + Ord>(keys: impl Iterator<Item = Option<K>>) -> Option<Vec<
 
 /// What a run left to say, where it is anything.
 fn details(body: &RunEnded) -> Option<Box<RunDetails>> {
-    let RunEnded { message, exit, output, .. } = body;
-    let is_said = message.is_some() || exit.is_some() || output.is_some();
-    is_said.then(|| Box::new(RunDetails { message: message.clone(), exit: *exit, output: output.clone() }))
+    let RunEnded { message, exit, output, left, .. } = body;
+    let is_said = message.is_some() || exit.is_some() || output.is_some() || left.is_some();
+    is_said.then(|| {
+        let (message, output, left) = (message.clone(), output.clone(), left.clone());
+        Box::new(RunDetails { message, exit: *exit, output, left })
+    })
 }
 
 fn next_key(len: usize) -> Result<u32, &'static str> {

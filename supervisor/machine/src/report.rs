@@ -6,11 +6,11 @@ use fanin_protocol::limits::{CALL_BYTES_MAX, PARTS_PER_RUN_MAX};
 use fanin_protocol::record::{RunBound, RunEnded, RunOutcome, StopTarget};
 use fanin_protocol::{Cause, Code, JobKind, PartKind, PartState, ToolPart, text};
 
-use crate::command::{Ended, Refusal, Reply, Report, RunNode, Said};
+use crate::command::{Bound, Ended, Refusal, Reply, Report, RunNode, Said};
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::Owner;
-use crate::{run, session};
+use crate::{job, run, session};
 
 /// Takes in a report; its fence was checked.
 pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result<Reply, Refusal> {
@@ -19,8 +19,10 @@ pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result
         RunNode::Turn(key) => Node::Session(key),
     };
     match report.what {
-        Said::Bound { pid, pgid, external_session } => {
-            out.record(state, RunBound { run: report.run.fence, pid, pgid, external_session });
+        Said::Bound(bound) => {
+            let Bound { pid, pid_start, boot_id, pgid, containment, external_session } = bound;
+            let run = report.run.fence;
+            out.record(state, RunBound { run, pid, pid_start, boot_id, pgid, containment, external_session });
         }
         Said::Part { call, name, kind, state: moved } => part(state, node, (call, name, kind, moved), out),
         Said::Ended(ended) => match node {
@@ -72,22 +74,23 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     let Some(open) = &job.run else { return };
     let plain = run::ended(open.fence);
     let by_itself = match ended {
-        Ended::Completed { output, exit }
+        Ended::Completed { output, exit, left }
             if job.kind == JobKind::Agent && output.is_none() && open.parts.is_empty() =>
         {
             // The prompt was taken and nothing came of it: that is no success (J-23).
             let message = Some("the agent ended without any output or tool call".into());
             let (cause, code) = (Some(Cause::Failed), Some(Code::NoOutput));
-            RunEnded { outcome: RunOutcome::Failed, cause, code, message, exit, output, ..plain }
+            RunEnded { outcome: RunOutcome::Failed, cause, code, message, exit, output, left, ..plain }
         }
-        Ended::Completed { output, exit } => RunEnded { output, exit, ..plain },
-        Ended::Failed { cause, code, message, output, exit } => RunEnded {
+        Ended::Completed { output, exit, left } => RunEnded { output, exit, left, ..plain },
+        Ended::Failed { cause, code, message, output, exit, left } => RunEnded {
             outcome: RunOutcome::Failed,
             cause: Some(cause),
             code,
             message: Some(message),
             output,
             exit,
+            left,
             ..plain
         },
         Ended::Lost => RunEnded {
@@ -113,7 +116,11 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
         },
     };
     let fence = record.run;
+    let unreaped = record.left.as_ref().is_some_and(|left| left.is_unreaped()).then(|| job.id.clone());
     out.record_of(state, key, record);
+    if let Some(id) = unreaped {
+        job::note_unreaped(state, id, fence, out);
+    }
     state.memory.forced.remove(&fence);
     state.memory.timers.clear(Owner::Job(key));
     state.memory.dirty.jobs.push_back(key);

@@ -41,5 +41,6 @@ pub(crate) const fn ended(run: Fence) -> RunEnded {
         message: None,
         exit: None,
         output: None,
+        left: None,
     }
 }

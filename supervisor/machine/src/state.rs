@@ -10,8 +10,8 @@ use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::spec::JobLimits;
 use fanin_protocol::{
-    About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, Lifetime, LogId, Output,
-    Policy, Seq, SessionId, Spec, Status, ToolPart,
+    About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, Left, Lifetime, LogId,
+    Output, Policy, Seq, SessionId, Spec, Status, ToolPart,
 };
 
 use crate::clock::{Clock, Mono};
@@ -206,6 +206,14 @@ pub(crate) struct RunDetails {
     pub(crate) message: Option<Arc<str>>,
     pub(crate) exit: Option<Exit>,
     pub(crate) output: Option<Output>,
+    pub(crate) left: Option<Arc<Left>>,
+}
+
+impl LastRun {
+    /// True where something of it may still be alive.
+    pub(crate) fn is_unreaped(&self) -> bool {
+        self.details.as_ref().and_then(|details| details.left.as_ref()).is_some_and(|left| left.is_unreaped())
+    }
 }
 
 /// How a job ended.

@@ -176,6 +176,8 @@ impl<'a> Words<'a> {
             "panic" => How::Panic,
             "spawn" => How::Spawn,
             "lost" => How::Lost,
+            "left" => How::Left,
+            "stopped" => How::Stopped,
             word => panic!("no end is called `{word}`"),
         }
     }

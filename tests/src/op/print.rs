@@ -82,6 +82,8 @@ impl Display for How {
             Self::Panic => "panic",
             Self::Spawn => "spawn",
             Self::Lost => "lost",
+            Self::Left => "left",
+            Self::Stopped => "stopped",
         })
     }
 }

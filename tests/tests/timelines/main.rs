@@ -3,6 +3,7 @@
 mod clocks;
 mod groups;
 mod jobs;
+mod left;
 mod parts;
 mod recovery;
 mod shutdown;

@@ -30,7 +30,7 @@ pub(crate) fn of(status: io::Result<ExitStatus>, survivors: Option<&str>, output
     }
     let message = text::cut(&message, MESSAGE_BYTES_MAX).to_owned();
     let failure = code.map(|code| Failure { cause: Cause::Failed, code: Some(code), message });
-    Ending { failure, exit, output }
+    Ending { failure, exit, output, left: None }
 }
 
 /// `signal 9 (SIGKILL)`; the number alone for those without a fixed one.

@@ -33,7 +33,7 @@ impl Host for RunContext {
     }
 
     fn bound(&self, pid: u32) {
-        Self::bound(self, Bound { pid: Some(pid), pgid: Some(pid), external_session: None });
+        Self::bound(self, Bound { pid: Some(pid), pgid: Some(pid), ..Bound::default() });
     }
 
     fn progress(&self, line: &str) {

@@ -43,7 +43,7 @@ pub(crate) async fn run(spec: &CommandSpec, host: &dyn Host) -> Ending {
     let mut run = match Run::start(spec, host) {
         Ok(run) => run,
         Err(failure) => {
-            return Ending { failure: Some(failure), exit: None, output: JobOutput::default() };
+            return Ending { failure: Some(failure), exit: None, output: JobOutput::default(), left: None };
         }
     };
     run.until_ended().await;
