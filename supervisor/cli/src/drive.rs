@@ -29,6 +29,9 @@ use crate::tasks::Tasks;
 use crate::watch::Watch;
 use crate::words::Words;
 
+/// This program, also where its file was replaced since: it holds each task as a shim.
+const SELF: &str = "/proc/self/exe";
+
 /// Why a run could not be brought to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DriveError {
@@ -101,8 +104,11 @@ pub(crate) async fn run(
     signals: Signals,
     stderr: &Stderr,
 ) -> Result<Exit, DriveError> {
-    let supervisor =
-        Supervisor::builder().runner(SubprocessRunner::new()).slots(plan.concurrency).start().await?;
+    let supervisor = Supervisor::builder()
+        .runner(SubprocessRunner::with_shim(SELF))
+        .slots(plan.concurrency)
+        .start()
+        .await?;
     let session = supervisor.session("run").await?;
     let options = GroupOptions { policy: plan.policy, ..GroupOptions::default() };
     let words = Words::new(plan.tasks.iter().map(|task| task.limits).collect());

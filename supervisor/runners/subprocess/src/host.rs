@@ -7,20 +7,27 @@ use fanin_supervisor::{Bound, RunContext, StopStage};
 
 /// The supervisor, as one run sees it.
 pub(crate) trait Host: Send + Sync {
+    /// The run's name among those of all supervisors.
+    fn mark(&self) -> String;
+
     /// How far a stop has gone.
     fn stage(&self) -> StopStage;
 
     /// Waits until a stop has gone further than `stage`.
     fn beyond(&self, stage: StopStage) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
-    /// Takes the pid of the started command, which is its group's number as well.
-    fn bound(&self, pid: u32);
+    /// Takes who the started command is.
+    fn bound(&self, bound: Bound);
 
     /// Takes the latest line of output.
     fn progress(&self, line: &str);
 }
 
 impl Host for RunContext {
+    fn mark(&self) -> String {
+        Self::mark(self)
+    }
+
     fn stage(&self) -> StopStage {
         Self::stage(self)
     }
@@ -32,8 +39,8 @@ impl Host for RunContext {
         }
     }
 
-    fn bound(&self, pid: u32) {
-        Self::bound(self, Bound { pid: Some(pid), pgid: Some(pid), ..Bound::default() });
+    fn bound(&self, bound: Bound) {
+        Self::bound(self, bound);
     }
 
     fn progress(&self, line: &str) {
