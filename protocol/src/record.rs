@@ -15,7 +15,8 @@ use crate::policy::{Policy, Threshold};
 use crate::private::Private;
 use crate::process::{Containment, Left};
 use crate::result::{CombinedResult, Counts, Outcome, Output};
-use crate::spec::{JobLimits, Spec};
+use crate::shared_limits::SharedLimits;
+use crate::spec::Spec;
 
 /// What a store survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -82,7 +83,7 @@ pub struct JobQueued {
     #[serde(default, skip_serializing_if = "Private::is_hidden")]
     pub spec: Private<Arc<Spec>>,
     /// Its limits of time.
-    pub limits: JobLimits,
+    pub limits: SharedLimits,
 }
 
 /// Where a stopping job will end.

@@ -220,6 +220,9 @@ pub struct JobLimits {
 }
 
 impl JobLimits {
+    /// No limit.
+    pub const NONE: Self = Self { queue_ms: None, run_ms: None, grace_ms: None };
+
     /// Checks that each limit can be honoured.
     ///
     /// # Errors

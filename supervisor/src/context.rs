@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fanin_machine::{Bound, Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
-use fanin_protocol::{Fence, JobId, PartKind, PartState, text};
+use fanin_protocol::{Fence, JobId, Lifetime, PartKind, PartState, text};
 use parking_lot::Mutex;
 
 use crate::core::Core;
@@ -31,12 +31,18 @@ pub struct RunContext {
     pub(crate) cell: Arc<RunCell>,
     pub(crate) run: RunRef,
     pub(crate) job: JobId,
+    pub(crate) lifetime: Lifetime,
 }
 
 impl RunContext {
     /// The job.
     pub const fn job(&self) -> &JobId {
         &self.job
+    }
+
+    /// Which life of the job's id.
+    pub const fn lifetime(&self) -> Lifetime {
+        self.lifetime
     }
 
     /// The run's fence: no other run has it.

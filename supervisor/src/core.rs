@@ -15,7 +15,7 @@ use fanin_machine::{
     WaiterId, step,
 };
 use fanin_protocol::limits::MESSAGE_BYTES_MAX;
-use fanin_protocol::{Entry, JobId, JobKind, Spec, text};
+use fanin_protocol::{Entry, JobId, JobKind, Lifetime, Spec, text};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
@@ -163,7 +163,9 @@ impl Core {
             Released::Records(mut records) => self.log.append(&mut records),
             // Refused only where the supervisor is closed: then nothing more is started.
             Released::Rest => drop(self.submit(Command::Tick)),
-            Released::Effect(Effect::Spawn { run, job, spec, tag }) => self.spawn(run, job, spec, tag),
+            Released::Effect(Effect::Spawn { run, job, lifetime, spec, tag }) => {
+                self.spawn(run, (job, lifetime), spec, tag);
+            }
             Released::Effect(Effect::Kill { stage, tag, .. }) => self.kill(stage, tag),
             Released::Effect(Effect::Answer { waiter, answer }) => self.answer(waiter, answer),
             Released::Effect(Effect::Alarm(at)) => {
@@ -180,17 +182,23 @@ impl Core {
     }
 
     /// Starts a run. The guard is made here, before the task exists.
-    fn spawn(self: &Arc<Self>, run: RunRef, job: JobId, spec: Option<Arc<Spec>>, tag: u64) {
+    fn spawn(
+        self: &Arc<Self>,
+        run: RunRef,
+        (job, lifetime): (JobId, Lifetime),
+        spec: Option<Arc<Spec>>,
+        tag: u64,
+    ) {
         let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
         let own = self.hosted.lock().take_body(tag);
         let Some(body) = own.or_else(|| self.body(spec?)) else {
             debug_assert!(false, "job {job} was launched without a body or a runner");
-            return self.ended(run, &job, None);
+            return self.ended(run, lifetime, None);
         };
         let cell = Arc::new(RunCell::default());
-        let context = RunContext { core: Arc::clone(self), cell: Arc::clone(&cell), run, job: job.clone() };
+        let context = RunContext { core: Arc::clone(self), cell: Arc::clone(&cell), run, job, lifetime };
         let core = Arc::clone(self);
-        let guard = Guard::new(move |ending| core.ended(run, &job, ending));
+        let guard = Guard::new(move |ending| core.ended(run, lifetime, ending));
         let task = self.scope.spawn(Run::new(body, context, guard));
         self.hosted.lock().running(tag, cell, task, kind);
     }
@@ -206,14 +214,14 @@ impl Core {
     }
 
     /// Reports the end of a run: by the word of its body, or `None` by its guard.
-    fn ended(self: &Arc<Self>, run: RunRef, job: &JobId, ending: Option<Ending>) {
+    fn ended(self: &Arc<Self>, run: RunRef, lifetime: Lifetime, ending: Option<Ending>) {
         let said = match ending {
             None => Ended::Lost,
             Some(Ending { failure, exit, output, left }) => {
                 let left = left.map(Arc::new);
                 let excerpt = output.excerpt();
                 if excerpt.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8) {
-                    self.outputs.lock().keep(job.clone(), output);
+                    self.outputs.lock().keep(lifetime, output);
                 }
                 match failure {
                     None => Ended::Completed { output: excerpt, exit, left },
@@ -269,9 +277,9 @@ impl Core {
     }
 
     /// What is kept of a job's output: all of it, or the excerpt in its record.
-    pub(crate) fn output(&self, job: &JobId) -> Option<JobOutput> {
-        let kept = self.outputs.lock().get(job);
-        kept.or_else(|| self.look(|state| state.output_of(job)).as_ref().map(JobOutput::of_excerpt))
+    pub(crate) fn output(&self, lifetime: Lifetime) -> Option<JobOutput> {
+        let kept = self.outputs.lock().get(lifetime);
+        kept.or_else(|| self.look(|state| state.output_of(lifetime)).as_ref().map(JobOutput::of_excerpt))
     }
 
     /// Calls `Tick` when the machine asked for it, until the supervisor is gone.

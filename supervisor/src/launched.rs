@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_machine::{Answer, Command, Launched, Stop, StopTarget, Wanted};
-use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, Lifetime, ResultEntry};
+use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, JobInfo, Lifetime, ResultEntry};
 
 use crate::core::CallError;
+use crate::output::JobOutput;
 use crate::session::Session;
 use crate::supervisor::Cancelled;
-use crate::wait::{WaitError, Waiter};
+use crate::wait::{self, WaitError, Waiter};
 
 /// A launched group. Dropping it stops nothing.
 #[derive(Debug, Clone)]
@@ -18,16 +19,19 @@ pub struct Group {
     session: Session,
     id: GroupId,
     jobs: Vec<JobId>,
+    lifetimes: Vec<Lifetime>,
     created: bool,
     spec_differs: bool,
 }
 
 impl Group {
     pub(crate) fn new(session: &Session, launched: Launched) -> Self {
+        let (jobs, lifetimes) = launched.jobs.into_iter().unzip();
         Self {
             session: session.clone(),
             id: launched.group,
-            jobs: launched.jobs.into_iter().map(|(id, _)| id).collect(),
+            jobs,
+            lifetimes,
             created: launched.created,
             spec_differs: launched.spec_differs,
         }
@@ -41,6 +45,11 @@ impl Group {
     /// Its jobs in launch order.
     pub fn jobs(&self) -> &[JobId] {
         &self.jobs
+    }
+
+    /// Which lives of their ids, in the same order.
+    pub fn lifetimes(&self) -> &[Lifetime] {
+        &self.lifetimes
     }
 
     /// False where the group was known already and this launch created nothing (J-21).
@@ -159,7 +168,27 @@ impl Job {
         self.spec_differs
     }
 
-    /// Waits until the job is over and takes its result.
+    /// This life of the job as it stands, also where its id has another one by now.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`] where the supervisor is busy.
+    pub fn info(&self) -> Result<JobInfo, CallError> {
+        let (id, lifetime) = (&self.id, self.lifetime);
+        Ok(self.session.owner().core().look(|state| state.job_info_exact(id, lifetime))?)
+    }
+
+    /// What is kept of the output of this life. See [`Supervisor::output`](crate::Supervisor::output).
+    ///
+    /// # Errors
+    ///
+    /// As [`Job::info`].
+    pub fn output(&self) -> Result<JobOutput, CallError> {
+        self.info()?;
+        Ok(self.session.owner().core().output(self.lifetime).unwrap_or_default())
+    }
+
+    /// Waits until this life of the job is over and takes its result.
     ///
     /// # Errors
     ///
@@ -169,7 +198,8 @@ impl Job {
     ///
     /// As [`Session::wait_all`].
     pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<ResultEntry, WaitError> {
-        let waited = self.session.wait_all(std::slice::from_ref(&self.id), limit).await?;
+        let wanted = Wanted::Exact(self.session.id().clone(), self.id.clone(), self.lifetime);
+        let waited = wait::jobs(self.session.owner(), wanted, limit.into()).await?;
         waited.entries.into_iter().next().ok_or(WaitError::Closed)
     }
 

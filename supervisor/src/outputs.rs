@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use fanin_protocol::JobId;
+use fanin_protocol::Lifetime;
 use fanin_protocol::limits::OUTPUTS_BYTES_MAX;
 
 use crate::output::JobOutput;
@@ -11,21 +11,21 @@ use crate::output::JobOutput;
 /// The outputs of a supervisor's jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
-    kept: HashMap<JobId, JobOutput>,
+    kept: HashMap<Lifetime, JobOutput>,
     /// Oldest first.
-    order: VecDeque<JobId>,
+    order: VecDeque<Lifetime>,
     bytes: u64,
 }
 
 impl Outputs {
     /// Keeps the output of a job that is over, unless there is one; the oldest go where it is too much.
-    pub(crate) fn keep(&mut self, job: JobId, output: JobOutput) {
-        if self.kept.contains_key(&job) {
+    pub(crate) fn keep(&mut self, life: Lifetime, output: JobOutput) {
+        if self.kept.contains_key(&life) {
             return;
         }
         self.bytes += output.bytes().len() as u64;
-        self.order.push_back(job.clone());
-        self.kept.insert(job, output);
+        self.order.push_back(life);
+        self.kept.insert(life, output);
         while self.bytes > OUTPUTS_BYTES_MAX
             && let Some(oldest) = self.order.pop_front()
         {
@@ -34,8 +34,8 @@ impl Outputs {
         }
     }
 
-    pub(crate) fn get(&self, job: &JobId) -> Option<JobOutput> {
-        self.kept.get(job).cloned()
+    pub(crate) fn get(&self, life: Lifetime) -> Option<JobOutput> {
+        self.kept.get(&life).cloned()
     }
 }
 
@@ -46,18 +46,18 @@ mod tests {
     #[test]
     fn the_newest_outputs_are_kept_within_the_bound() {
         const EACH: usize = 32 * 1024 * 1024;
-        let job = |n: u8| JobId::from_uuid([n; 16]);
+        let life = |n: u8| Lifetime(n.into());
         let bytes = bytes::Bytes::from(vec![b'x'; EACH]);
         let fit = u8::try_from(OUTPUTS_BYTES_MAX / EACH as u64).unwrap();
         let mut outputs = Outputs::default();
         for n in 0..=fit {
-            outputs.keep(job(n), JobOutput::whole(bytes.clone()));
+            outputs.keep(life(n), JobOutput::whole(bytes.clone()));
             assert!(outputs.bytes <= OUTPUTS_BYTES_MAX);
         }
-        assert_eq!(outputs.get(&job(0)), None);
-        assert!((1..=fit).all(|n| outputs.get(&job(n)).is_some()));
-        outputs.keep(job(fit), JobOutput::default());
-        assert_eq!(outputs.get(&job(fit)).unwrap().bytes().len(), EACH, "a late one changes nothing");
+        assert_eq!(outputs.get(life(0)), None);
+        assert!((1..=fit).all(|n| outputs.get(life(n)).is_some()));
+        outputs.keep(life(fit), JobOutput::default());
+        assert_eq!(outputs.get(life(fit)).unwrap().bytes().len(), EACH, "a late one changes nothing");
         assert_eq!((outputs.order.len(), outputs.kept.len()), (usize::from(fit), usize::from(fit)));
     }
 }

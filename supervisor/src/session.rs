@@ -161,6 +161,7 @@ impl Session {
                 .into_iter()
                 .map(|job| Member {
                     is_fresh: job.id.is_none(),
+                    again: job.again,
                     id: job.id.unwrap_or_else(chance::job_id),
                     label: job.label,
                     spec: job.spec,
@@ -172,6 +173,7 @@ impl Session {
         let tags: Vec<u64> = members.iter().map(|member| member.tag).collect();
         let launch = Launch {
             session: self.id.clone(),
+            is_fresh: options.id.is_none(),
             group: options.id.unwrap_or_else(chance::group_id),
             joins_turn,
             policy: options.policy,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_protocol::spec::{AgentSpec, CommandSpec, millis};
-use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, Policy, Spec};
+use fanin_protocol::{Cause, GroupId, JobId, JobKind, Policy, SharedLimits, Spec};
 
 use crate::body::Body;
 use crate::context::RunContext;
@@ -17,10 +17,11 @@ use crate::runner::Ending;
 /// A job to launch. It holds a closure that is called once, so it can be sent but not cloned or shared.
 pub struct JobSpec {
     pub(crate) id: Option<JobId>,
+    pub(crate) again: bool,
     pub(crate) label: Option<Arc<str>>,
     /// `None` for a closure.
     pub(crate) spec: Option<Arc<Spec>>,
-    pub(crate) limits: JobLimits,
+    pub(crate) limits: SharedLimits,
     pub(crate) body: Option<Body>,
 }
 
@@ -121,7 +122,7 @@ impl JobSpec {
 
     fn of(label: impl Into<Arc<str>>, spec: Option<Arc<Spec>>, body: Option<Body>) -> Self {
         let label = Some(label.into()).filter(|label| !label.is_empty());
-        Self { id: None, label, spec, limits: JobLimits::default(), body }
+        Self { id: None, again: false, label, spec, limits: SharedLimits::default(), body }
     }
 
     /// The job's id; without one chance gives it. A known id answers the existing job (J-21).
@@ -131,24 +132,34 @@ impl JobSpec {
         self
     }
 
+    /// A new life under the same id, where the job of that id is over. What its last life left stays readable.
+    ///
+    /// A job that is alive is answered as it is, so the same call may be made again where its answer was lost. One
+    /// whose last life may still be alive is refused with `still_reaping`.
+    #[must_use]
+    pub const fn again(mut self) -> Self {
+        self.again = true;
+        self
+    }
+
     /// The limit of one run. The job is stopped at it and ends `error{timeout run}`; output so far is kept.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.limits.run_ms = Some(millis(limit));
+        self.limits.edit().run_ms = Some(millis(limit));
         self
     }
 
     /// The limit from launch to the first start. At it the job ends `error{timeout queue}` and is never started.
     #[must_use]
     pub fn queue_timeout(mut self, limit: Duration) -> Self {
-        self.limits.queue_ms = Some(millis(limit));
+        self.limits.edit().queue_ms = Some(millis(limit));
         self
     }
 
     /// Time between the polite stop and the forced one; without it the supervisor's.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.limits.grace_ms = Some(millis(grace));
+        self.limits.edit().grace_ms = Some(millis(grace));
         self
     }
 }

@@ -11,7 +11,7 @@ use fanin_machine::{
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
-    About, Cause, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Reason, SessionId, Status,
+    About, Cause, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Lifetime, Reason, SessionId, Status,
 };
 use tokio::task::AbortHandle;
 
@@ -143,6 +143,15 @@ impl Supervisor {
         self.owner.core().look(|state| state.job_info(job)).ok_or_else(|| Refusal::UnknownJob(job.clone()))
     }
 
+    /// A job in one of its lives, also where its id has another one by now.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`] where the id is not known, or never had this life.
+    pub fn get_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<JobInfo, Refusal> {
+        self.owner.core().look(|state| state.job_info_exact(job, lifetime))
+    }
+
     /// Jobs, oldest first, a page at a time.
     pub fn list(&self, filter: &JobFilter) -> JobList {
         self.owner.core().look(|state| state.jobs(filter))
@@ -169,8 +178,9 @@ impl Supervisor {
     ///
     /// [`Refusal::UnknownJob`].
     pub fn output(&self, job: &JobId) -> Result<JobOutput, Refusal> {
-        self.get(job)?;
-        Ok(self.owner.core().output(job).unwrap_or_default())
+        let core = self.owner.core();
+        let lifetime = core.look(|state| state.lifetime_of(job))?;
+        Ok(core.output(lifetime).unwrap_or_default())
     }
 
     /// The latest line of progress of a running job.
@@ -238,6 +248,19 @@ impl Supervisor {
     /// Cancel safe: it does not wait for the job.
     pub async fn cancel(&self, job: &JobId) -> Result<Cancelled, CallError> {
         self.owner.cancel(StopTarget::Job(job.clone()))
+    }
+
+    /// As [`Supervisor::cancel`], for this life of the job and no other: a late call cannot hit the next one.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotCurrent`] where the id has another life now; else as [`Supervisor::cancel`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Supervisor::cancel`].
+    pub async fn cancel_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<Cancelled, CallError> {
+        self.owner.cancel(StopTarget::Exact(job.clone(), lifetime))
     }
 
     /// Refuses launches and starts nothing more from now on; what runs goes on. [`Supervisor::drained`] waits for it.

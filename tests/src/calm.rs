@@ -92,7 +92,7 @@ fn nothing_is_left(world: &World) -> Kept {
     let may_wait = live.is_none_or(|(_, job)| *closing > 0 && job.runs == 0);
     ensure(may_wait, "G13", || format!("{live:?} never ends"))?;
     for (id, group) in &ledger.groups {
-        let waits = group.members.iter().any(|member| ledger.jobs[member].ended.is_none());
+        let waits = !ledger.all_over(group);
         let over = group.voided || group.taken.is_some() || waits;
         ensure(over, "G13", || format!("{id} is neither taken nor voided: {group:?}"))?;
         let delivered = group.voided || waits || parent.has_all(group);

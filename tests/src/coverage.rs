@@ -24,7 +24,11 @@ pub fn pair(world: &World, op: &Op) -> String {
             let verb = if launching.joins { "start" } else { "fan-out" };
             let known = world.ledger.groups.contains_key(&launching.group)
                 || launching.jobs.iter().any(|id| world.ledger.jobs.contains_key(id));
-            let known = if known { "known" } else { "new" };
+            let known = match (known, launching.again) {
+                (true, true) => "again",
+                (true, false) => "known",
+                (false, _) => "new",
+            };
             format!("Launch {verb}, {known}, {}", session(world, &launching.session))
         }
         Op::Wait(_, wanted) => format!("Take {}", taken(world, wanted)),
@@ -33,6 +37,7 @@ pub fn pair(world: &World, op: &Op) -> String {
         Op::Stop(Aim::Job(id), ..) => format!("Stop job, {}", job(world, id)),
         Op::Stop(Aim::Exact(id), ..) => format!("Stop exact, {}", job(world, id)),
         Op::Stop(Aim::Other(_), ..) => "Stop exact, another lifetime".into(),
+        Op::Stop(Aim::Old(_), ..) => "Stop exact, an older life".into(),
         Op::Stop(Aim::Group(id), ..) => format!("Stop group, {}", group(world, id)),
         Op::Bind(id) => format!("Report bound, {}", job(world, id)),
         Op::Part(id, call, _, state) => {
@@ -40,6 +45,10 @@ pub fn pair(world: &World, op: &Op) -> String {
         }
         Op::TurnPart(id, _, state) => format!("Report turn part {state:?}, {}", turn(world, id)),
         Op::End(id, how) => format!("Report ended {}, {}", ended(*how), job(world, id)),
+        Op::Late(id, how) => {
+            let had = if world.host.old_runs.contains_key(id) { "an older life" } else { NOBODY };
+            format!("Report ended {}, {had}", ended(*how))
+        }
         Op::TurnEnd(id, how) => format!("Report turn ended {}, {}", ended(*how), turn(world, id)),
         Op::After(_) | Op::Alarm => {
             let due = world.host.alarm.is_some_and(|at| at <= world.now.mono || *op == Op::Alarm);
@@ -141,6 +150,11 @@ fn taken(world: &World, wanted: &Wanted) -> String {
     match wanted {
         Wanted::All(_, ids) => format!("all, {}", jobs(world, ids)),
         Wanted::Any(_, ids) => format!("any, {}", jobs(world, ids)),
+        Wanted::Exact(_, id, lifetime) => match world.ledger.life(*lifetime) {
+            None => "exact, unknown job".into(),
+            Some(_) if world.ledger.past.contains_key(lifetime) => "exact, an older life".into(),
+            Some(_) => format!("exact, {}", job(world, id)),
+        },
         Wanted::Group(id) => format!("group, {}", group(world, id)),
         Wanted::Wake(id) => {
             let owed = world.ledger.owed().any(|(_, group)| group.session == *id);
@@ -155,7 +169,8 @@ fn taken(world: &World, wanted: &Wanted) -> String {
 fn jobs(world: &World, ids: &[JobId]) -> &'static str {
     let over = |id: &&JobId| world.ledger.jobs.get(*id).is_some_and(|job| job.ended.is_some());
     let known = ids.iter().all(|id| world.ledger.jobs.contains_key(id));
-    let had = ids.iter().filter(|id| world.parent.has(id)).count();
+    let taken = |id: &&JobId| world.ledger.jobs.get(*id).is_some_and(|job| world.parent.has(&job.lifetime));
+    let had = ids.iter().filter(taken).count();
     match ids.iter().filter(over).count() {
         _ if !known => "unknown job",
         0 => "none over",

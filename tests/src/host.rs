@@ -15,6 +15,8 @@ pub struct Host {
     pub alarm: Option<Mono>,
     /// The last run of each job, also where that is over: a late report comes from there.
     pub runs: BTreeMap<JobId, RunRef>,
+    /// The last run of the life before, of jobs that were launched again.
+    pub old_runs: BTreeMap<JobId, RunRef>,
     /// The last turn of each session.
     pub turns: BTreeMap<SessionId, RunRef>,
     /// Its mark of each job of this epoch.
@@ -31,6 +33,9 @@ impl Host {
 
     /// A job exists, and its mark is kept.
     pub fn launched(&mut self, job: &JobId) {
+        if let Some(run) = self.runs.remove(job) {
+            self.old_runs.insert(job.clone(), run);
+        }
         self.tags.insert(job.clone(), Self::tag(job));
     }
 

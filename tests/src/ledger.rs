@@ -27,8 +27,10 @@ pub struct Ledger {
     pub open: bool,
     /// By id.
     pub sessions: BTreeMap<SessionId, SessionSeen>,
-    /// By id.
+    /// By id, in its newest life.
     pub jobs: BTreeMap<JobId, JobSeen>,
+    /// The lives before, by lifetime.
+    pub past: BTreeMap<Lifetime, JobSeen>,
     /// By id.
     pub groups: BTreeMap<GroupId, GroupSeen>,
     /// All runs there ever were.
@@ -101,6 +103,8 @@ pub struct GroupSeen {
     pub session: SessionId,
     /// Its members in launch order.
     pub members: Vec<JobId>,
+    /// Their lifetimes, in the same order.
+    pub lives: Vec<Lifetime>,
     /// Its policy, once sealed.
     pub policy: Option<Policy>,
     /// Its result.
@@ -134,6 +138,22 @@ impl Ledger {
         self.jobs.get(id).unwrap_or_else(|| panic!("no job {id} in the records"))
     }
 
+    /// The job in this life.
+    pub fn life(&self, lifetime: Lifetime) -> Option<&JobSeen> {
+        let newest = || self.jobs.get(self.lifetimes.get(&lifetime)?).filter(|job| job.lifetime == lifetime);
+        self.past.get(&lifetime).or_else(newest)
+    }
+
+    /// All jobs there ever were.
+    pub fn lives(&self) -> impl Iterator<Item = &JobSeen> {
+        self.past.values().chain(self.jobs.values())
+    }
+
+    /// The members of a group, in the lives in which they belong to it.
+    pub fn members<'a>(&'a self, group: &'a GroupSeen) -> impl Iterator<Item = &'a JobSeen> {
+        group.lives.iter().filter_map(|lifetime| self.life(*lifetime))
+    }
+
     /// True where the run is open.
     pub fn is_open(&self, fence: Fence) -> bool {
         self.runs.get(&fence).is_some_and(|run| !run.over)
@@ -141,7 +161,7 @@ impl Ledger {
 
     /// True where every member is over.
     pub fn all_over(&self, group: &GroupSeen) -> bool {
-        group.members.iter().all(|member| self.jobs.get(member).is_some_and(|job| job.ended.is_some()))
+        self.members(group).all(|job| job.ended.is_some())
     }
 
     /// Groups whose message nobody has taken, oldest first.

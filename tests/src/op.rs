@@ -50,6 +50,8 @@ pub enum Op {
     TurnPart(SessionId, u8, PartState),
     /// The last run of a job says that it is over.
     End(JobId, How),
+    /// The last run of a job's life before this one says that it is over.
+    Late(JobId, How),
     /// Somebody says that the last run of the one job is over, at the place of the other.
     Forged(JobId, JobId),
     /// Time passes on both clocks, and the machine is told.
@@ -71,6 +73,10 @@ pub struct Launching {
     pub session: SessionId,
     /// The group's id.
     pub group: GroupId,
+    /// The group's id was drawn by chance.
+    pub is_fresh: bool,
+    /// A new life is asked for where a job is known and over.
+    pub again: bool,
     /// Joins the group of the turn.
     pub joins: bool,
     /// When the rest is stopped.
@@ -90,6 +96,8 @@ pub enum Aim {
     Job(JobId),
     /// The lifetime it has.
     Exact(JobId),
+    /// The lifetime before the one it has.
+    Old(JobId),
     /// A lifetime that it does not have.
     Other(JobId),
     /// All members.

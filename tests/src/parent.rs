@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fanin_machine::{WaiterId, Wanted};
 use fanin_protocol::record::TakenBy;
-use fanin_protocol::{GroupId, JobId, SessionId};
+use fanin_protocol::{GroupId, Lifetime, SessionId};
 
 use crate::broken::{Kept, ensure};
 use crate::ledger::{GroupSeen, Ledger};
@@ -20,11 +20,11 @@ pub struct Parent {
     /// Who waits now, or holds an answer.
     pub waits: BTreeMap<WaiterId, Wait>,
     /// Results that an acknowledged wait delivered.
-    pub by_wait: BTreeSet<JobId>,
+    pub by_wait: BTreeSet<Lifetime>,
     /// Results that an acknowledged wake delivered in full.
-    pub by_wake: BTreeSet<JobId>,
+    pub by_wake: BTreeSet<Lifetime>,
     /// Results that nobody will get: their parent was closed.
-    pub void: BTreeSet<JobId>,
+    pub void: BTreeSet<Lifetime>,
 }
 
 /// A waiter.
@@ -32,6 +32,8 @@ pub struct Parent {
 pub struct Wait {
     /// For what.
     pub wanted: Wanted,
+    /// The lives of the jobs it named, as they were when it began.
+    pub lives: Vec<Lifetime>,
     /// What it holds and has not acknowledged.
     pub offer: Option<Offer>,
 }
@@ -40,11 +42,11 @@ pub struct Wait {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Offer {
     /// These results, which the parent did not have.
-    Results(Vec<JobId>),
+    Results(Vec<Lifetime>),
     /// A group's result, by a wait.
     Group(GroupId),
     /// A group's result as the wake; in full for these.
-    Wake(GroupId, Vec<JobId>),
+    Wake(GroupId, Vec<Lifetime>),
     /// Something that the parent has already.
     Known,
 }
@@ -53,12 +55,12 @@ impl Parent {
     /// The parent after a crash, as far as the records know it: what was acknowledged was recorded.
     pub fn of(ledger: &Ledger) -> Self {
         let mut parent = Self::default();
-        for (id, job) in &ledger.jobs {
+        for job in ledger.lives() {
             match ledger.groups.get(&job.group).and_then(|group| group.taken) {
-                _ if job.taken => parent.by_wait.insert(id.clone()),
-                Some(TakenBy::Waiter | TakenBy::Results) => parent.by_wait.insert(id.clone()),
-                Some(TakenBy::Inbox) => parent.by_wake.insert(id.clone()),
-                Some(TakenBy::Void) => parent.void.insert(id.clone()),
+                _ if job.taken => parent.by_wait.insert(job.lifetime),
+                Some(TakenBy::Waiter | TakenBy::Results) => parent.by_wait.insert(job.lifetime),
+                Some(TakenBy::Inbox) => parent.by_wake.insert(job.lifetime),
+                Some(TakenBy::Void) => parent.void.insert(job.lifetime),
                 None => false,
             };
         }
@@ -66,13 +68,13 @@ impl Parent {
     }
 
     /// True where the parent has the result, or will never get it.
-    pub fn has(&self, job: &JobId) -> bool {
-        self.by_wait.contains(job) || self.by_wake.contains(job) || self.void.contains(job)
+    pub fn has(&self, life: &Lifetime) -> bool {
+        self.by_wait.contains(life) || self.by_wake.contains(life) || self.void.contains(life)
     }
 
     /// True where it has all results of the group.
     pub fn has_all(&self, group: &GroupSeen) -> bool {
-        group.members.iter().all(|member| self.has(member))
+        group.lives.iter().all(|member| self.has(member))
     }
 
     /// True where a taker holds the group's wake.
@@ -83,8 +85,15 @@ impl Parent {
     }
 
     /// Somebody began to wait.
-    pub fn asked(&mut self, waiter: WaiterId, wanted: Wanted) {
-        self.waits.insert(waiter, Wait { wanted, offer: None });
+    pub fn asked(&mut self, waiter: WaiterId, wanted: Wanted, ledger: &Ledger) {
+        let lives = match &wanted {
+            Wanted::All(_, jobs) | Wanted::Any(_, jobs) => {
+                jobs.iter().filter_map(|id| ledger.jobs.get(id)).map(|job| job.lifetime).collect()
+            }
+            Wanted::Exact(_, _, lifetime) => vec![*lifetime],
+            Wanted::Group(_) | Wanted::Wake(_) | Wanted::Idle => Vec::new(),
+        };
+        self.waits.insert(waiter, Wait { wanted, lives, offer: None });
     }
 
     /// A waiter left.
@@ -101,7 +110,7 @@ impl Parent {
                 self.by_wait.extend(news);
             }
             Some(Offer::Group(group)) => {
-                let members = ledger.groups.get(&group).map(|group| group.members.clone());
+                let members = ledger.groups.get(&group).map(|group| group.lives.clone());
                 let news = members.into_iter().flatten().filter(|job| !self.has(job)).collect::<Vec<_>>();
                 self.by_wait.extend(news);
             }
@@ -116,7 +125,7 @@ impl Parent {
     /// The parent is gone: what is owed to it is void.
     pub fn closed(&mut self, session: &SessionId, ledger: &Ledger) {
         let owed = ledger.groups.values().filter(|group| group.session == *session && group.fired.is_some());
-        let jobs: Vec<JobId> = owed.flat_map(|group| group.members.iter().cloned()).collect();
+        let jobs: Vec<Lifetime> = owed.flat_map(|group| group.lives.iter().copied()).collect();
         self.void.extend(jobs);
     }
 
@@ -131,11 +140,11 @@ impl Parent {
     ///
     /// [`Broken`](crate::Broken) where they differ.
     pub fn compare(&self, ledger: &Ledger) -> Kept {
-        for (id, job) in &ledger.jobs {
+        for job in ledger.lives() {
             let group = ledger.groups.get(&job.group);
             let taken = job.taken || group.is_some_and(|group| group.taken.is_some());
-            ensure(taken == self.has(id), "G6", || {
-                format!("the records say that the result of {id} is taken: {taken}; the parent does not")
+            ensure(taken == self.has(&job.lifetime), "G6", || {
+                format!("the records say that the result of {job:?} is taken: {taken}; the parent does not")
             })?;
         }
         for (id, group) in &ledger.groups {

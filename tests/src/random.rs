@@ -160,10 +160,12 @@ fn launch(bits: &mut Bits, world: &World, names: &Names, joins: bool) -> Op {
         4 => Policy { ok: Some(2), not_ok: Some(2), at_ms: Some(100) },
         _ => Policy::ALL,
     };
-    let group = if again { bits.of(known) } else { world.ledger.groups.len() };
+    let group = if again && bits.one_in(2) { bits.of(known) } else { world.ledger.groups.len() };
     Op::Launch(Box::new(Launching {
         session: session(bits, names),
         group: names.groups[group].clone(),
+        is_fresh: bits.one_in(2),
+        again: again && bits.one_in(2),
         joins,
         policy,
         kind: bits.pick([JobKind::Command, JobKind::Closure, JobKind::Agent]),
@@ -181,7 +183,8 @@ fn report(bits: &mut Bits, world: &World, names: &Names) -> Op {
     let call = bits.of(3) as u8;
     let state = bits.pick([PartState::Pending, PartState::Running, PartState::Completed, PartState::Error]);
     match bits.of(16) {
-        0..=7 => Op::End(who, how(bits)),
+        0..=6 => Op::End(who, how(bits)),
+        7 => Op::Late(who, how(bits)),
         8 | 9 => Op::Bind(who),
         10..=12 => Op::Part(who, call, PartKind::Tool, state),
         13 => Op::Part(who, call, PartKind::Question, state),
@@ -248,7 +251,7 @@ fn stop(bits: &mut Bits, world: &World, names: &Names) -> Op {
     let aim = match bits.of(6) {
         0..=2 => Aim::Job(who),
         3 => Aim::Exact(who),
-        4 => Aim::Other(who),
+        4 => bits.pick([Aim::Other, Aim::Old])(who),
         _ => Aim::Group(group(bits, world, names)),
     };
     let grace = bits.pick([None, None, Some(0), Some(10), Some(5_000)]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fanin_machine::{Facts, State};
 use fanin_protocol::record::{JobEnded, TakenBy};
-use fanin_protocol::{CombinedResult, Entry, GroupId, JobId, Record};
+use fanin_protocol::{CombinedResult, Entry, GroupId, Lifetime, Record};
 
 use crate::broken::{Broken, Kept, ensure};
 use crate::ledger::Ledger;
@@ -68,7 +68,7 @@ pub fn recover(log: &[Entry]) -> Kept {
 /// What a log has come to, without what differs from one recovery to the next: times, places and chance.
 #[derive(Debug, PartialEq, Eq)]
 struct End {
-    jobs: BTreeMap<JobId, Option<JobEnded>>,
+    jobs: BTreeMap<Lifetime, Option<JobEnded>>,
     groups: BTreeMap<GroupId, (Option<CombinedResult>, bool, Option<TakenBy>)>,
 }
 
@@ -79,7 +79,7 @@ impl End {
             (id.clone(), (fired, group.voided, group.taken))
         });
         Self {
-            jobs: ledger.jobs.iter().map(|(id, job)| (id.clone(), job.ended.clone())).collect(),
+            jobs: ledger.lives().map(|job| (job.lifetime, job.ended.clone())).collect(),
             groups: groups.collect(),
         }
     }

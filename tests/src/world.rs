@@ -188,7 +188,9 @@ impl World {
         let accepted = !matches!(out.reply, Some(Reply::Refused(_)));
         match command {
             Command::Open(_) => self.opened = true,
-            Command::Take(take) if accepted => self.parent.asked(take.waiter, take.wanted.clone()),
+            Command::Take(take) if accepted => {
+                self.parent.asked(take.waiter, take.wanted.clone(), &self.ledger);
+            }
             Command::Release(waiter) => self.parent.left(*waiter),
             Command::Ack(waiter) if accepted => self.parent.acknowledged(*waiter, &self.ledger),
             Command::Session(SessionCommand::Close(id)) if accepted => self.parent.closed(id, &self.ledger),
@@ -213,7 +215,9 @@ impl World {
     fn is_stale(&self, command: &Command) -> bool {
         let Command::Report(report) = command else { return false };
         // The run is over, or it is another's: a fence is good at its own place only.
-        let is_own = self.host.runs.values().chain(self.host.turns.values()).any(|run| *run == report.run);
+        let Host { runs, old_runs, turns, .. } = &self.host;
+        let mut reporters = runs.values().chain(old_runs.values()).chain(turns.values());
+        let is_own = reporters.any(|run| *run == report.run);
         !is_own || !self.ledger.is_open(report.run.fence)
     }
 
@@ -260,6 +264,7 @@ impl World {
                 },
             )?,
             Op::End(id, how) => report(self.host.runs.get(id), Said::Ended(ended(id, *how)))?,
+            Op::Late(id, how) => report(self.host.old_runs.get(id), Said::Ended(ended(id, *how)))?,
             Op::Forged(run, at) => {
                 let (run, at) = (self.host.runs.get(run)?, self.host.runs.get(at)?);
                 let forged = RunRef { node: at.node, fence: run.fence };
@@ -279,6 +284,10 @@ impl World {
         match aim {
             Aim::Job(id) => StopTarget::Job(id.clone()),
             Aim::Exact(id) => StopTarget::Exact(id.clone(), lifetime(id)),
+            Aim::Old(id) => {
+                let lives = self.ledger.lifetimes.iter().rev().filter(|(_, known)| *known == id);
+                StopTarget::Exact(id.clone(), lives.map(|(life, _)| *life).nth(1).unwrap_or_default())
+            }
             Aim::Other(id) => StopTarget::Exact(id.clone(), Lifetime(lifetime(id).0 + 1)),
             Aim::Group(id) => StopTarget::Group(id.clone()),
         }
@@ -305,14 +314,16 @@ fn launch(launching: &Launching) -> Launch {
         id: id.clone(),
         label: None,
         spec: spec.clone(),
-        limits: launching.limits,
+        limits: launching.limits.into(),
         is_fresh: false,
+        again: launching.again,
         tag: Host::tag(id),
     });
     Launch {
         members: members.collect(),
         session: launching.session.clone(),
         group: launching.group.clone(),
+        is_fresh: launching.is_fresh,
         joins_turn: launching.joins,
         policy: launching.policy,
     }

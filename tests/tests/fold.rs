@@ -4,8 +4,8 @@
 
 use fanin_protocol::record::{GroupSealed, JobQueued, MessageTaken, RunEnded, RunStarted, TakenBy};
 use fanin_protocol::{
-    CommandSpec, Entry, Fence, GroupId, JobId, JobKind, JobLimits, Lifetime, NodeId, PartKind, Policy,
-    Private, Record, Seq, SessionId, Spec, ToolPart,
+    CommandSpec, Entry, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, PartKind, Policy, Private, Record,
+    Seq, SessionId, SharedLimits, Spec, ToolPart,
 };
 use fanin_tests::op::script;
 use fanin_tests::{Options, World};
@@ -27,7 +27,7 @@ fn queued(id: &str, to: &str, index: u32) -> Record {
         kind: JobKind::Command,
         label: None,
         spec: Private::new(std::sync::Arc::new(Spec::Command(CommandSpec::shell("true")))),
-        limits: JobLimits::default(),
+        limits: SharedLimits::default(),
     }
     .into()
 }

@@ -8,8 +8,8 @@ use fanin_bus::{Delivery, Filter, Since, Snapshot, Subscription};
 use fanin_machine::log::Log;
 use fanin_protocol::record::{JobEnded, JobQueued};
 use fanin_protocol::{
-    About, Cursor, Entry, GroupId, JobId, JobInfo, JobKind, JobLimits, Lifetime, NodeId, Private, Record,
-    Seq, SessionId, Status,
+    About, Cursor, Entry, GroupId, JobId, JobInfo, JobKind, Lifetime, NodeId, Private, Record, Seq,
+    SessionId, SharedLimits, Status,
 };
 
 use crate::common::*;
@@ -109,7 +109,7 @@ impl Driver {
 
 fn queued(job: JobId) -> Record {
     let (parent, group) = (NodeId::Session(session()), group());
-    let (spec, limits) = (Private::hidden(), JobLimits::default());
+    let (spec, limits) = (Private::hidden(), SharedLimits::default());
     JobQueued { job, parent, group, index: 0, kind: JobKind::Closure, label: None, spec, limits }.into()
 }
 

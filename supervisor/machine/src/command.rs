@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::Level;
-use fanin_protocol::spec::{JobLimits, SpecError};
+use fanin_protocol::spec::SpecError;
 use fanin_protocol::{
     Cause, Code, Containment, Fence, GroupId, JobId, JobKind, Left, Lifetime, LogId, Output, PartKind,
-    PartState, Policy, SessionId, Spec, Status,
+    PartState, Policy, SessionId, SharedLimits, Spec, Status,
 };
 
 use crate::state::{JobKey, SessionKey};
@@ -85,12 +85,14 @@ pub struct Member {
     pub id: JobId,
     /// The host has just drawn the id by chance: nobody can have used it, so nobody needs to look.
     pub is_fresh: bool,
+    /// Where the id is known and its job over, a new life of it is asked for (J-14).
+    pub again: bool,
     /// What its launcher calls it.
     pub label: Option<Arc<str>>,
     /// What it shall do; `None` for a closure, which the host keeps.
     pub spec: Option<Arc<Spec>>,
     /// Its limits of time.
-    pub limits: JobLimits,
+    pub limits: SharedLimits,
     /// The host's own mark for it, given back with each effect on it.
     pub tag: u64,
 }
@@ -109,6 +111,8 @@ pub struct Launch {
     pub session: SessionId,
     /// The group's id. Where it is known already, the existing group is the answer.
     pub group: GroupId,
+    /// The host has just drawn the group's id by chance, so that the jobs' ids alone say what is known.
+    pub is_fresh: bool,
     /// A single job joins the group of an open turn.
     pub joins_turn: bool,
     /// When the rest is stopped.
@@ -138,6 +142,8 @@ pub enum Wanted {
     All(SessionId, Vec<JobId>),
     /// The first of these jobs of a session.
     Any(SessionId, Vec<JobId>),
+    /// This life of a job, whether or not the id has another one by now.
+    Exact(SessionId, JobId, Lifetime),
     /// A group's result.
     Group(GroupId),
     /// The next message in a session's inbox.
@@ -351,6 +357,16 @@ pub enum Refusal {
     /// An id of the call is taken by a job of another group.
     #[error("job id `{0}` is in use by another group; choose another id, or leave it out")]
     IdInUse(JobId),
+    /// A new life was asked for, and something of the last one may still be alive.
+    #[error(
+        "job `{job}`: its lifetime {lifetime} was left unreaped and may still be alive; a new one has to wait"
+    )]
+    StillReaping {
+        /// The job.
+        job: JobId,
+        /// Its lifetime now.
+        lifetime: Lifetime,
+    },
     /// A spec, label or limit is not acceptable.
     #[error("job {index}: {error}")]
     BadSpec {
@@ -403,6 +419,7 @@ impl Refusal {
             Self::TooMany { .. } => "too_many",
             Self::DuplicateId(_) => "duplicate_id",
             Self::IdInUse(_) => "id_in_use",
+            Self::StillReaping { .. } => "still_reaping",
             Self::BadSpec { .. } => "bad_spec",
             Self::BadPolicy(_) => "bad_policy",
             Self::QueueFull { .. } => "queue_full",

@@ -48,7 +48,8 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
 /// Writes `run.started` before anything is spawned (J-2).
 fn start(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(job) = state.job(key) else { return };
-    let (id, limits, spec) = (job.id.clone(), job.limits, job.spec.clone());
+    let (id, lifetime) = (job.id.clone(), job.lifetime);
+    let (limits, spec) = (job.limits.clone(), job.spec.clone());
     let attempt = job.runs.saturating_add(1);
     out.record_of(state, key, RunStarted { node: NodeId::Job(id.clone()), attempt });
     let fence = Fence(state.facts.head.0);
@@ -59,5 +60,5 @@ fn start(state: &mut State, key: JobKey, out: &mut Out) {
         state.memory.timers.arm(at, owner, Purpose::Run(fence));
     }
     let run = RunRef { node: RunNode::Job(key), fence };
-    out.effect(Effect::Spawn { run, job: id, spec, tag: state.tag(key) });
+    out.effect(Effect::Spawn { run, job: id, lifetime, spec, tag: state.tag(key) });
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fanin_protocol::{CombinedResult, JobId, ResultEntry, Spec};
+use fanin_protocol::{CombinedResult, JobId, Lifetime, ResultEntry, Spec};
 
 use crate::clock::Mono;
 use crate::command::{RunRef, WaiterId};
@@ -16,6 +16,8 @@ pub enum Effect {
         run: RunRef,
         /// The job.
         job: JobId,
+        /// Which life of it.
+        lifetime: Lifetime,
         /// What it shall do; `None` for a closure, which the host keeps.
         spec: Option<Arc<Spec>>,
         /// The host's mark.

@@ -4,6 +4,7 @@ use fanin_protocol::Record;
 use fanin_protocol::limits::STALE_RUNS_MAX;
 use fanin_protocol::record::{Note, NoteCode};
 
+use crate::again;
 use crate::command::{Command, RunNode, RunRef};
 use crate::epoch;
 use crate::out::Out;
@@ -15,6 +16,7 @@ pub(crate) fn admit(state: &mut State, command: Command, out: &mut Out) -> Optio
     if is_open(state, report.run) {
         return Some(command);
     }
+    again::late(state, report);
     let run = report.run.fence;
     if !epoch::is_open(state) || !state.memory.noted.insert(run) {
         return None;

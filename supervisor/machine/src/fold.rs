@@ -105,8 +105,7 @@ impl Facts {
             Record::GroupVoided(body) => self.group_voided(body),
             Record::MessageTaken(body) => self.message_taken(body),
             Record::Note(body) => {
-                let about =
-                    body.job.as_ref().and_then(|id| self.job_index.get(id)).map(|key| self.about_job(key).0);
+                let about = body.job.as_ref().and_then(|id| self.about_noted(id, body.run));
                 Ok((about.unwrap_or_default(), body.run))
             }
             // No command of this version produces them; an older reader of them would be this one.
@@ -159,9 +158,11 @@ impl Facts {
         if !fits {
             return Err("it does not fit its group");
         }
-        if !self.job_index.add(body.job.clone(), key) {
-            return Err("the job exists");
+        let known = self.job_index.get(&body.job).and_then(|key| self.jobs.get(key.index()));
+        if known.is_some_and(|job| job.ended.is_none()) {
+            return Err("the job exists and is not over");
         }
+        self.job_index.put(body.job.clone(), key);
         let group = self.open_group(&body.group, session)?;
         let Some(members) = self.groups.get_mut(group.index()) else { return Err("its group is gone") };
         members.members.push(key);
@@ -183,7 +184,7 @@ impl Facts {
             kind: body.kind,
             label: body.label.clone(),
             spec: body.spec.reveal().cloned(),
-            limits: body.limits,
+            limits: body.limits.clone(),
             queued_at_ms: ts_ms,
             started_at_ms: None,
             runs: 0,
@@ -494,6 +495,16 @@ impl Facts {
         self.jobs
             .get(key.index())
             .map_or_else(nothing, |job| (Arc::clone(&job.about), job.run.as_ref().map(|run| run.fence)))
+    }
+
+    /// What a note on a job is about. A run from before the id's newest life belongs to an older one.
+    fn about_noted(&self, id: &JobId, run: Option<Fence>) -> Option<Arc<About>> {
+        let job = self.jobs.get(self.job_index.get(id)?.index())?;
+        if run.is_none_or(|run| run.0 > job.lifetime.0) {
+            return Some(Arc::clone(&job.about));
+        }
+        let About { session, job, .. } = (*job.about).clone();
+        Some(Arc::new(About { session, job, ..About::default() }))
     }
 
     fn about_group(&self, key: GroupKey) -> Subject {

@@ -116,6 +116,7 @@ pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
     out.record(state, RunEnded { outcome, cause: Some(stop.cause), code: stop.code, message, ..plain });
     note_unreaped(state, id, fence, out);
     state.memory.forced.remove(&fence);
+    state.memory.unreaped.insert(key, Some(fence));
     let ending =
         Ending { after: stop.after, unreaped: true, ..Ending::new(status, Some(stop.cause), stop.code) };
     end(state, key, ending, out);

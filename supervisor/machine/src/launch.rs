@@ -7,6 +7,7 @@ use fanin_protocol::record::JobQueued;
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{GroupId, NodeId, Private};
 
+use crate::again;
 use crate::command::{Launch, Launched, Member, Refusal, Reply};
 use crate::dispatch;
 use crate::out::Out;
@@ -20,10 +21,10 @@ pub(crate) fn launch(state: &mut State, request: Launch, out: &mut Out) -> Resul
     if let Some(known) = known_group(state, &request, parent)? {
         return Ok(Reply::Launched(known));
     }
-    if let Some(known) = known_job(state, &request, parent)? {
+    if let Some(known) = again::known_jobs(state, &request, parent) {
         return Ok(Reply::Launched(known));
     }
-    check(state, &request)?;
+    check(state, &request, parent)?;
     Ok(Reply::Launched(create(state, request, parent, out)))
 }
 
@@ -47,32 +48,12 @@ fn known_group(state: &State, request: &Launch, parent: SessionKey) -> Result<Op
     }))
 }
 
-/// The job of this id, where a single one is launched again without asking for a new life.
-fn known_job(state: &State, request: &Launch, parent: SessionKey) -> Result<Option<Launched>, Refusal> {
-    let [member] = request.members.as_slice() else { return Ok(None) };
-    let Some(key) = state.facts.job_index.get(&member.id).filter(|_| request.joins_turn && !member.is_fresh)
-    else {
-        return Ok(None);
-    };
-    let Some(job) = state.job(key) else { return Ok(None) };
-    if job.session != parent {
-        return Err(Refusal::IdInUse(member.id.clone()));
-    }
-    let Some(group) = state.group(job.group) else { return Ok(None) };
-    Ok(Some(Launched {
-        group: group.id.clone(),
-        jobs: vec![(job.id.clone(), job.lifetime)],
-        created: false,
-        spec_differs: !same_request(job, member),
-    }))
-}
-
-fn same_request(job: &Job, member: &Member) -> bool {
+pub(crate) fn same_request(job: &Job, member: &Member) -> bool {
     job.spec == member.spec && job.limits == member.limits && job.label == member.label
 }
 
 /// Checks everything before anything exists (B56).
-fn check(state: &State, request: &Launch) -> Result<(), Refusal> {
+fn check(state: &State, request: &Launch, parent: SessionKey) -> Result<(), Refusal> {
     if state.memory.closing > Closing::No {
         return Err(Refusal::Draining);
     }
@@ -93,9 +74,7 @@ fn check(state: &State, request: &Launch) -> Result<(), Refusal> {
         if !member.is_fresh && !seen.insert(&member.id) {
             return Err(Refusal::DuplicateId(member.id.clone()));
         }
-        if !member.is_fresh && state.facts.job_index.get(&member.id).is_some() {
-            return Err(Refusal::IdInUse(member.id.clone()));
-        }
+        again::check(state, member, parent)?;
         check_member(member).map_err(|error| Refusal::BadSpec { index, job: member.id.clone(), error })?;
     }
     Ok(())
@@ -148,6 +127,11 @@ fn queue(
 ) -> JobKey {
     let key = JobKey(u32::try_from(state.facts.jobs.len()).unwrap_or(u32::MAX));
     let kind = member.kind();
+    if member.again
+        && let Some(before) = state.facts.job_index.get(&member.id)
+    {
+        state.memory.unreaped.remove(&before);
+    }
     out.record(
         state,
         JobQueued {

@@ -4,6 +4,7 @@
 //! no I/O and draws no chance, so that its states can be searched whole and any host can drive it. Beside it stand
 //! the few parts with threads: the guard, the pump and the log.
 
+mod again;
 mod clock;
 mod command;
 mod dispatch;

@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
-use fanin_protocol::spec::JobLimits;
 use fanin_protocol::{
     About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, Left, Lifetime, LogId,
-    Output, Policy, Seq, SessionId, Spec, Status, ToolPart,
+    Output, Policy, Seq, SessionId, SharedLimits, Spec, Status, ToolPart,
 };
 
 use crate::clock::{Clock, Mono};
@@ -76,6 +75,11 @@ impl<I: Eq + Hash, K: Copy> Index<I, K> {
                 true
             }
         }
+    }
+
+    /// Keeps the key under an id, known or not: an id names its newest life.
+    pub(crate) fn put(&mut self, id: I, key: K) {
+        self.0.insert(id, key);
     }
 
     pub(crate) fn reserve(&mut self, more: usize) {
@@ -154,7 +158,7 @@ pub(crate) struct OpenRun {
     pub(crate) parts: Vec<ToolPart>,
 }
 
-/// A job in its present lifetime.
+/// A job in one of its lifetimes. Its id names the newest of them; the others are found by their lifetimes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) id: JobId,
@@ -167,7 +171,7 @@ pub(crate) struct Job {
     pub(crate) kind: JobKind,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) spec: Option<Arc<Spec>>,
-    pub(crate) limits: JobLimits,
+    pub(crate) limits: SharedLimits,
     pub(crate) queued_at_ms: u64,
     pub(crate) started_at_ms: Option<u64>,
     pub(crate) runs: u32,
@@ -332,6 +336,8 @@ pub(crate) struct Memory {
     pub(crate) barriers: BTreeMap<GroupKey, Barrier>,
     /// Runs that were told to end by force.
     pub(crate) forced: BTreeSet<Fence>,
+    /// Jobs of this epoch whose run was given up as unreaped, and that run; `None` once it was reported gone.
+    pub(crate) unreaped: BTreeMap<JobKey, Option<Fence>>,
     /// Stale runs that a note was written for, the newest ones.
     pub(crate) noted: BTreeSet<Fence>,
     /// What may have to move on, in this step.

@@ -3,6 +3,7 @@
 use fanin_protocol::limits::PAGE_JOBS;
 use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, Output, SessionId, Status};
 
+use crate::command::Refusal;
 use crate::state::{Job, JobKey, State};
 use crate::why;
 
@@ -55,14 +56,34 @@ impl State {
         }
     }
 
-    /// A job as it stands; `None` where the id is not known.
+    /// A job in its newest life as it stands; `None` where the id is not known.
     pub fn job_info(&self, id: &JobId) -> Option<JobInfo> {
         self.info(self.facts.job_index.get(id)?)
     }
 
-    /// The excerpt of a job's output, from its last run.
-    pub fn output_of(&self, id: &JobId) -> Option<Output> {
-        let job = self.job(self.facts.job_index.get(id)?)?;
+    /// A job in this life, also where its id has another one by now.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`] where the id is not known, or never had this life.
+    pub fn job_info_exact(&self, id: &JobId, lifetime: Lifetime) -> Result<JobInfo, Refusal> {
+        let key = exact(self, id, lifetime)?;
+        self.info(key).ok_or_else(|| Refusal::UnknownJob(id.clone()))
+    }
+
+    /// The newest life of an id.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`].
+    pub fn lifetime_of(&self, id: &JobId) -> Result<Lifetime, Refusal> {
+        let job = self.facts.job_index.get(id).and_then(|key| self.job(key));
+        job.map(|job| job.lifetime).ok_or_else(|| Refusal::UnknownJob(id.clone()))
+    }
+
+    /// The excerpt of a job's output in this life, from its last run.
+    pub fn output_of(&self, lifetime: Lifetime) -> Option<Output> {
+        let job = self.job(self.facts.job_of_lifetime(lifetime)?)?;
         job.last.as_ref()?.details.as_ref()?.output.clone()
     }
 
@@ -155,4 +176,11 @@ impl State {
             ended_at_ms: end.map(|end| end.at_ms),
         })
     }
+}
+
+/// Where this life of an id is kept.
+pub(crate) fn exact(state: &State, id: &JobId, lifetime: Lifetime) -> Result<JobKey, Refusal> {
+    let key = state.facts.job_of_lifetime(lifetime);
+    key.filter(|key| state.job(*key).is_some_and(|job| job.id == *id))
+        .ok_or_else(|| Refusal::UnknownJob(id.clone()))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fanin_protocol::limits::RESULT_BYTES_MAX;
-use fanin_protocol::{JobId, ResultEntry, SessionId};
+use fanin_protocol::{JobId, Lifetime, ResultEntry, SessionId};
 
 use crate::command::{Refusal, Reply, Take, WaiterId, Wanted};
 use crate::effect::{Answer, Effect};
@@ -14,6 +14,7 @@ use crate::out::Out;
 use crate::result;
 use crate::session;
 use crate::state::{GroupKey, JobKey, SessionKey, State};
+use crate::view;
 
 /// A live waiter.
 #[derive(Debug, Clone)]
@@ -57,6 +58,7 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
     let wants = match take.wanted {
         Wanted::All(session, jobs) => jobs_wanted(state, &session, &jobs, false)?,
         Wanted::Any(session, jobs) => jobs_wanted(state, &session, &jobs, true)?,
+        Wanted::Exact(session, job, lifetime) => exact_wanted(state, &session, &job, lifetime)?,
         Wanted::Group(group) => Wants::Group(launch::find_group(state, &group)?),
         Wanted::Wake(session) => Wants::Wake(session::find(state, &session)?),
         Wanted::Idle => Wants::Idle,
@@ -87,6 +89,17 @@ fn jobs_wanted(state: &State, session: &SessionId, ids: &[JobId], any: bool) -> 
         jobs.push(key);
     }
     Ok(Wants::Jobs { session, jobs, any })
+}
+
+fn exact_wanted(
+    state: &State,
+    session: &SessionId,
+    id: &JobId,
+    lifetime: Lifetime,
+) -> Result<Wants, Refusal> {
+    let session = session::find(state, session)?;
+    let jobs = vec![view::exact(state, id, lifetime)?];
+    Ok(Wants::Jobs { session, jobs, any: false })
 }
 
 fn register(state: &mut State, id: WaiterId, wants: &Wants) {

@@ -92,6 +92,7 @@ impl Ledger {
         let group = self.groups.entry(body.group.clone()).or_insert_with(|| GroupSeen {
             session: session.clone(),
             members: Vec::new(),
+            lives: Vec::new(),
             policy: None,
             fired: None,
             voided: false,
@@ -101,6 +102,7 @@ impl Ledger {
         ensure(fits, "BAR-2", || format!("{} joins group {}", body.job, body.group))?;
         ensure(group.members.len() == body.index as usize, "BAR-1", || format!("index of {}", body.job))?;
         group.members.push(body.job.clone());
+        group.lives.push(lifetime);
         let job = JobSeen {
             session,
             group: body.group.clone(),
@@ -115,8 +117,10 @@ impl Ledger {
         };
         self.queued += 1;
         self.lifetimes.insert(lifetime, body.job.clone());
-        let before = self.jobs.insert(body.job.clone(), job);
-        ensure(before.is_none(), "J-21", || format!("{} is queued twice", body.job))
+        let Some(before) = self.jobs.insert(body.job.clone(), job) else { return Ok(()) };
+        ensure(before.ended.is_some(), "J-14", || format!("{} lives and is queued again", body.job))?;
+        self.past.insert(before.lifetime, before);
+        Ok(())
     }
 
     fn job_stopping(&mut self, body: &JobStopping) -> Kept {
@@ -265,8 +269,7 @@ impl Ledger {
         ensure(payload.counts == body.counts, "G5", || "counts differ".into())?;
         ensure(payload.stopped_by == body.stopped_by, "R-1", || "what stopped the rest differs".into())?;
 
-        let ended: Vec<&JobEnded> =
-            group.members.iter().filter_map(|id| self.jobs.get(id)?.ended.as_ref()).collect();
+        let ended: Vec<&JobEnded> = self.members(group).filter_map(|job| job.ended.as_ref()).collect();
         let of = |status| ended.iter().filter(|end| end.status == status).count();
         let (ok, error) = (of(Status::Completed), of(Status::Error));
         let counts = body.counts;
@@ -282,12 +285,15 @@ impl Ledger {
         };
         ensure(body.outcome == outcome, "R-1", || format!("{:?} is not {outcome:?}", body.outcome))?;
         let in_order = payload.entries.len() == ended.len()
-            && payload.entries.iter().zip(0..).zip(&ended).all(|((entry, index), end)| {
-                entry.index == index
-                    && entry.job == end.job
-                    && (entry.status, entry.cause, entry.code) == (end.status, end.cause, end.code)
-                    && !entry.reference
-            });
+            && payload.entries.iter().zip(0..).zip(&ended).zip(&group.lives).all(
+                |(((entry, index), end), life)| {
+                    entry.index == index
+                        && entry.lifetime == *life
+                        && entry.job == end.job
+                        && (entry.status, entry.cause, entry.code) == (end.status, end.cause, end.code)
+                        && !entry.reference
+                },
+            );
         ensure(in_order, "R-2", || format!("{:?} of {ended:?}", payload.entries))?;
         let by_group = ended.iter().any(|end| end.cause == Some(Cause::Group));
         let has_policy = policy.ok.is_some() || policy.not_ok.is_some() || policy.at_ms.is_some();
@@ -320,7 +326,11 @@ impl Ledger {
         }
         for lifetime in &body.results {
             let id = some(self.lifetimes.get(lifetime), "G6", || format!("no lifetime {lifetime}"))?;
-            let job = some(self.jobs.get_mut(id), "G6", || format!("no job {id}"))?;
+            let job = match self.past.get_mut(lifetime) {
+                Some(job) => Some(job),
+                None => self.jobs.get_mut(id),
+            };
+            let job = some(job, "G6", || format!("no job {id}"))?;
             let closed = self.groups.get(&job.group).is_some_and(|group| group.taken.is_some());
             let owed = job.ended.is_some() && !job.taken && !closed;
             ensure(owed, "BAR-15", || format!("the result of {id} is taken twice or too early"))?;

@@ -3,7 +3,9 @@
 //! What is left out is what most scripts mean: the session `s`, groups `g1`, `g2` and so on, commands, no limits.
 
 use fanin_machine::{WaiterId, Wanted};
-use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, PartKind, PartState, Policy, SessionId};
+use fanin_protocol::{
+    Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, PartKind, PartState, Policy, SessionId,
+};
 
 use super::{Aim, How, Launching, Op};
 
@@ -51,12 +53,14 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "ack" => Op::Ack(words.waiter()),
         "stop" => words.stop(Aim::Job(words.job(1))),
         "stop-exact" => words.stop(Aim::Exact(words.job(1))),
+        "stop-old" => words.stop(Aim::Old(words.job(1))),
         "stop-other" => words.stop(Aim::Other(words.job(1))),
         "stop-group" => words.stop(Aim::Group(group(words.word(1)))),
         "spawn" => Op::Bind(words.job(1)),
         "part" => Op::Part(words.job(1), words.call(), PartKind::Tool, words.moved()),
         "question" => Op::Part(words.job(1), words.call(), PartKind::Question, words.moved()),
         "turn-part" => Op::TurnPart(words.session(1), words.call(), words.moved()),
+        "late" => Op::Late(words.job(1), words.how(2)),
         "end" => Op::End(words.job(1), words.how(2)),
         "forged" => Op::Forged(words.job(1), words.job(2)),
         "after" => Op::After(number(words.word(1))),
@@ -74,10 +78,13 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
     let mut policy = ok(words.number("ok").map(|n| n as u32));
     policy.not_ok = words.number("not_ok").map(|n| n as u32);
     policy.at_ms = words.number("deadline");
-    let mut jobs = Vec::new();
+    let (mut jobs, mut again) = (Vec::new(), false);
+    let mut is_fresh = words.option("as").is_none();
     for word in words.rest(1) {
         match word {
             "closure" => kind = JobKind::Closure,
+            "again" => again = true,
+            "fresh" => is_fresh = true,
             "agent" => kind = JobKind::Agent,
             "all" => policy = Policy::ALL,
             "any" => policy = Policy::ANY,
@@ -94,6 +101,8 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
             },
             group,
         ),
+        is_fresh,
+        again,
         joins: words.verb() == "start",
         policy,
         kind,
@@ -112,6 +121,7 @@ fn wanted(words: &Words<'_>) -> Wanted {
     match words.word(2) {
         "all" => Wanted::All(parent, jobs()),
         "any" => Wanted::Any(parent, jobs()),
+        "exact" => Wanted::Exact(parent, job(words.word(3)), Lifetime(number(words.word(4)))),
         "group" => Wanted::Group(group(words.word(3))),
         "wake" => Wanted::Wake(words.session(3)),
         "idle" => Wanted::Idle,

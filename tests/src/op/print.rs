@@ -30,6 +30,7 @@ impl Display for Op {
                 match aim {
                     Aim::Job(id) => write!(f, "stop {id}")?,
                     Aim::Exact(id) => write!(f, "stop-exact {id}")?,
+                    Aim::Old(id) => write!(f, "stop-old {id}")?,
                     Aim::Other(id) => write!(f, "stop-other {id}")?,
                     Aim::Group(id) => write!(f, "stop-group {id}")?,
                 }
@@ -43,6 +44,7 @@ impl Display for Op {
             }
             Self::TurnPart(id, call, state) => write!(f, "turn-part {id} c{call} {}", moved(*state)),
             Self::End(id, how) => write!(f, "end {id} {how}"),
+            Self::Late(id, how) => write!(f, "late {id} {how}"),
             Self::Forged(run, at) => write!(f, "forged {run} {at}"),
             Self::After(ms) => write!(f, "after {ms}"),
             Self::Alarm => f.write_str("alarm"),
@@ -57,6 +59,12 @@ impl Display for Launching {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(if self.joins { "start" } else { "launch" })?;
         write!(f, " in={} as={}", self.session, self.group)?;
+        if self.is_fresh {
+            f.write_str(" fresh")?;
+        }
+        if self.again {
+            f.write_str(" again")?;
+        }
         match self.kind {
             JobKind::Command => {}
             JobKind::Closure => f.write_str(" closure")?,
@@ -110,6 +118,7 @@ impl Display for Asked<'_> {
                 write!(f, "any in={session}")?;
                 jobs.iter().try_for_each(|id| write!(f, " {id}"))
             }
+            Wanted::Exact(session, id, lifetime) => write!(f, "exact in={session} {id} {lifetime}"),
             Wanted::Group(id) => write!(f, "group {id}"),
             Wanted::Wake(session) => write!(f, "wake {session}"),
             Wanted::Idle => f.write_str("idle"),

@@ -1,7 +1,7 @@
 //! Which answer may be given when, and that none comes late.
 
 use fanin_machine::{Answer, WaiterId, Wanted};
-use fanin_protocol::{CombinedResult, GroupId, JobId, ResultEntry, SessionId};
+use fanin_protocol::{CombinedResult, GroupId, Lifetime, ResultEntry, SessionId};
 
 use super::{Offer, Parent};
 use crate::broken::{Kept, ensure, some};
@@ -17,15 +17,18 @@ impl Parent {
         let wait =
             some(self.waits.get(&waiter), "BAR-12", || format!("{waiter:?} has left and is answered"))?;
         ensure(wait.offer.is_none(), "BAR-10", || format!("{waiter:?} is answered twice"))?;
-        let wanted = wait.wanted.clone();
+        let (wanted, lives) = (wait.wanted.clone(), wait.lives.clone());
         let offer = match (answer, &wanted) {
-            (Answer::Jobs { entries, already_delivered }, Wanted::All(session, jobs)) => {
-                ensure(entries.len() == jobs.len(), "BAR-10", || format!("{waiter:?} lacks results"))?;
-                self.jobs(session, jobs, entries, *already_delivered, ledger)?
+            (
+                Answer::Jobs { entries, already_delivered },
+                Wanted::All(session, _) | Wanted::Exact(session, ..),
+            ) => {
+                ensure(entries.len() == lives.len(), "BAR-10", || format!("{waiter:?} lacks results"))?;
+                self.jobs(session, &lives, entries, *already_delivered, ledger)?
             }
-            (Answer::Jobs { entries, already_delivered }, Wanted::Any(session, jobs)) => {
+            (Answer::Jobs { entries, already_delivered }, Wanted::Any(session, _)) => {
                 ensure(!entries.is_empty(), "BAR-10", || format!("{waiter:?} gets nothing"))?;
-                self.jobs(session, jobs, entries, *already_delivered, ledger)?
+                self.jobs(session, &lives, entries, *already_delivered, ledger)?
             }
             (Answer::Group { result, already_delivered }, Wanted::Group(group)) => {
                 self.group(group, result, *already_delivered, ledger)?
@@ -45,7 +48,11 @@ impl Parent {
             (Answer::Closed, wanted) => {
                 let closed = match wanted {
                     Wanted::Wake(session) => ledger.sessions.get(session).is_some_and(|s| s.closed),
-                    Wanted::All(..) | Wanted::Any(..) | Wanted::Group(_) | Wanted::Idle => false,
+                    Wanted::All(..)
+                    | Wanted::Any(..)
+                    | Wanted::Exact(..)
+                    | Wanted::Group(_)
+                    | Wanted::Idle => false,
                 };
                 ensure(closed || !ledger.open, "SH", || format!("{waiter:?} is told that all is over"))?;
                 self.left(waiter);
@@ -64,7 +71,7 @@ impl Parent {
     fn jobs(
         &self,
         session: &SessionId,
-        asked: &[JobId],
+        asked: &[Lifetime],
         entries: &[ResultEntry],
         already: bool,
         ledger: &Ledger,
@@ -73,19 +80,19 @@ impl Parent {
         let mut news = Vec::new();
         let mut others = 0;
         for entry in entries {
-            ensure(rest.any(|id| *id == entry.job), "BAR-10", || format!("order of {}", entry.job))?;
-            let job = some(ledger.jobs.get(&entry.job), "BAR-10", || format!("no job {}", entry.job))?;
+            ensure(rest.any(|life| *life == entry.lifetime), "BAR-10", || format!("order of {}", entry.job))?;
+            let job = some(ledger.life(entry.lifetime), "BAR-10", || format!("no job {}", entry.job))?;
             let true_to_it = job.ended.as_ref().is_some_and(|end| {
-                (entry.status, entry.cause) == (end.status, end.cause) && entry.lifetime == job.lifetime
+                (entry.status, entry.cause) == (end.status, end.cause) && entry.job == end.job
             });
             ensure(true_to_it, "BAR-10", || format!("{entry:?} of {job:?}"))?;
-            let known = self.has(&entry.job) || self.wake_is_out(&job.group);
+            let known = self.has(&entry.lifetime) || self.wake_is_out(&job.group);
             ensure(entry.reference == known, "BAR-15", || {
                 format!("{} is marked as delivered: {}", entry.job, !known)
             })?;
             if !known {
                 if job.session == *session {
-                    news.push(entry.job.clone());
+                    news.push(entry.lifetime);
                 } else {
                     others += 1;
                 }
@@ -126,16 +133,18 @@ impl Parent {
         let mut full = Vec::new();
         let fired = some(group.fired.as_ref(), "G6", || format!("{id} has not fired"))?;
         for (entry, whole) in plain.entries.iter_mut().zip(&fired.entries) {
-            let known = self.by_wait.contains(&entry.job);
+            let known = self.by_wait.contains(&entry.lifetime);
             ensure(entry.reference == known, "BAR-15", || {
                 format!("{} is a reference: {}", entry.job, !known)
             })?;
-            ensure(!self.by_wake.contains(&entry.job), "G6", || format!("a second wake for {}", entry.job))?;
+            ensure(!self.by_wake.contains(&entry.lifetime), "G6", || {
+                format!("a second wake for {}", entry.job)
+            })?;
             if known {
                 entry.reference = false;
                 entry.output = whole.output.clone();
             } else {
-                full.push(entry.job.clone());
+                full.push(entry.lifetime);
             }
         }
         ensure(plain == **fired, "W-6", || format!("the payload of {id} has changed"))?;
@@ -163,12 +172,12 @@ impl Parent {
     /// True where a waiter holds a result of the group, or waits for all that the parent lacks of it.
     pub(crate) fn held(&self, id: &GroupId, group: &GroupSeen) -> bool {
         self.waits.values().any(|wait| match (&wait.offer, &wait.wanted) {
-            (Some(Offer::Results(jobs)), _) => jobs.iter().any(|job| group.members.contains(job)),
+            (Some(Offer::Results(jobs)), _) => jobs.iter().any(|job| group.lives.contains(job)),
             (Some(Offer::Group(held)), _) => held == id,
             (Some(Offer::Wake(..) | Offer::Known), _) => false,
-            (None, Wanted::All(session, jobs)) => {
+            (None, Wanted::All(session, _) | Wanted::Exact(session, ..)) => {
                 *session == group.session
-                    && group.members.iter().all(|member| self.has(member) || jobs.contains(member))
+                    && group.lives.iter().all(|member| self.has(member) || wait.lives.contains(member))
             }
             (None, Wanted::Group(wanted)) => wanted == id,
             (None, Wanted::Any(..) | Wanted::Wake(_) | Wanted::Idle) => false,
@@ -181,11 +190,11 @@ impl Parent {
     ///
     /// [`Broken`](crate::Broken) where an answer is late.
     pub fn nothing_is_late(&self, ledger: &Ledger) -> Kept {
-        let over = |id: &JobId| ledger.jobs.get(id).is_some_and(|job| job.ended.is_some());
+        let over = |life: &Lifetime| ledger.life(*life).is_some_and(|job| job.ended.is_some());
         for (waiter, wait) in self.waits.iter().filter(|(_, wait)| wait.offer.is_none()) {
             let late = match &wait.wanted {
-                Wanted::All(_, jobs) => jobs.iter().all(over),
-                Wanted::Any(_, jobs) => jobs.iter().any(over),
+                Wanted::All(..) | Wanted::Exact(..) => wait.lives.iter().all(over),
+                Wanted::Any(..) => wait.lives.iter().any(over),
                 Wanted::Group(id) => {
                     ledger.groups.get(id).is_some_and(|group| group.fired.is_some() || group.voided)
                 }

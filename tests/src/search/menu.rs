@@ -88,7 +88,9 @@ impl Menu {
     fn launches(&self, world: &World, ops: &mut Vec<Op>) {
         for launch in self.launches.iter().flat_map(|text| op::script(text).ops) {
             let is_new = match &launch {
-                Op::Launch(launching) => launching.jobs.iter().all(|id| !world.ledger.jobs.contains_key(id)),
+                Op::Launch(launching) => {
+                    launching.jobs.iter().all(|id| !world.ledger.jobs.contains_key(id)) && !launching.again
+                }
                 _ => false,
             };
             if is_new {

@@ -149,6 +149,7 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         ("NotOpen", Refusal::NotOpen),
         ("RunsOpen", Refusal::RunsOpen(1)),
         ("DuplicateWaiter", Refusal::DuplicateWaiter(WaiterId(1))),
+        ("StillReaping", Refusal::StillReaping { job: job(), lifetime: Lifetime(1) }),
     ];
     // What wraps a refusal says what the refusal says.
     for (_, refusal) in &refusals {

@@ -8,8 +8,8 @@ use fanin_protocol::policy::{Policy, Threshold};
 use fanin_protocol::record::*;
 use fanin_protocol::result::{CombinedResult, Counts, Outcome, Output};
 use fanin_protocol::{
-    CommandSpec, Containment, Fence, GroupId, JobId, JobKind, JobLimits, LogId, NodeId, PartKind, PartState,
-    Private, Record, Seq, SessionId, Spec, ToolPart,
+    CommandSpec, Containment, Fence, GroupId, JobId, JobKind, LogId, NodeId, PartKind, PartState, Private,
+    Record, Seq, SessionId, SharedLimits, Spec, ToolPart,
 };
 
 pub(crate) fn log() -> LogId {
@@ -70,7 +70,7 @@ fn jobs() -> Vec<Record> {
             kind: JobKind::Command,
             label: Some("label".into()),
             spec: Private::new(spec.into()),
-            limits: JobLimits::default(),
+            limits: SharedLimits::default(),
         }
         .into(),
         JobStopping {

@@ -151,6 +151,25 @@ models! {
         early: vec!["launch as=g a b", "end a", "turn", "wait w1 wake", "ack w1", "stop a", "alarm", "drain"],
         ..Menu::default()
     };
+    /// J-14, J-21, J-22: a second life of an id, waits and stops of both, late reports of the first, a crash. The
+    /// places are those of the one order in which `a` is launched first.
+    lives = Menu {
+        launches: vec!["launch closure as=g a"],
+        waiters: 2,
+        waits: vec!["all a", "group g", "wake"],
+        ends: vec![How::Ok],
+        late: true,
+        time: true,
+        crashes: 1,
+        others: vec![
+            "launch closure again as=h a",
+            "start closure a",
+            "stop a",
+            "stop-old a",
+            "late a",
+        ],
+        ..Menu::default()
+    };
     /// What is refused changes nothing, wherever it comes: J-1, J-21, J-22.
     refusals = Menu {
         slots: Some(1),

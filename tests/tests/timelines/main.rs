@@ -4,6 +4,7 @@ mod clocks;
 mod groups;
 mod jobs;
 mod left;
+mod lives;
 mod parts;
 mod recovery;
 mod shutdown;
