@@ -94,3 +94,74 @@ impl Found {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("60").spawn().unwrap()
+    }
+
+    #[test]
+    fn a_process_is_found_and_signalled_while_it_is_itself() {
+        let (table, mut child) = (Table::default(), sleeper());
+        let identity = Identity::of(&table, child.id()).unwrap();
+        identity.find(&table).unwrap().terminate().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(15));
+        assert!(identity.find(&table).is_none(), "it is reaped");
+    }
+
+    // B40, SC-5: the number is there and belongs to another.
+    #[test]
+    fn a_number_that_was_given_away_is_nobody() {
+        let (table, mut child) = (Table::default(), sleeper());
+        let now = Identity::of(&table, child.id()).unwrap();
+        let others = [
+            Identity { start: now.start - 1, ..now.clone() },
+            Identity { start: now.start + 1, ..now.clone() },
+            Identity { boot: Some("another-start-of-the-machine".into()), ..now.clone() },
+            Identity { boot: None, ..now.clone() },
+        ];
+        for other in others {
+            assert!(other.find(&table).is_none(), "{other:?} is not {now:?}");
+        }
+        // Nor what the table has of another start by the time that the descriptor is open.
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join(now.pid.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", now.pid)).unwrap();
+        std::fs::write(folder.join("stat"), stat.replace(&format!(" {} ", now.start), " 1 ")).unwrap();
+        let reused = Table::at(dir.path());
+        assert!(Identity { boot: None, ..now.clone() }.find(&reused).is_none());
+        // And a hunt for what that table shows reaches nobody.
+        let seen = Identity { start: now.start, ..Identity::of(&reused, now.pid).unwrap() };
+        assert!(seen.find(&reused).is_none());
+        assert!(child.try_wait().unwrap().is_none(), "it was signalled");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    // A descriptor stays with its process, whoever has the number afterwards.
+    #[test]
+    fn what_was_found_and_is_gone_gets_no_signal() {
+        let (table, mut child) = (Table::default(), sleeper());
+        let found = Identity::of(&table, child.id()).unwrap().find(&table).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found.kill().unwrap_err().kind(), io::Error::from_raw_os_error(3).kind());
+    }
+
+    #[test]
+    fn neither_this_process_nor_the_first_is_ever_found() {
+        let table = Table::default();
+        for pid in [0, 1, std::process::id(), u32::MAX] {
+            let identity =
+                Identity::of(&table, pid).unwrap_or(Identity { pid, start: 0, boot: table.boot_id() });
+            assert!(identity.find(&table).is_none(), "{pid}");
+        }
+    }
+}

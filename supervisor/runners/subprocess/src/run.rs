@@ -203,7 +203,10 @@ impl<'h> Run<'h> {
         match self.step {
             Step::Starting => self.tree.poll_started(self.spec, cx).map(Event::Started),
             Step::Running => self.tree.poll_ended(cx).map(|()| Event::Ended),
-            Step::Draining => Poll::Pending,
+            // What it is told still has to go out.
+            Step::Draining => match self.tree.poll_ended(cx) {
+                Poll::Ready(()) | Poll::Pending => Poll::Pending,
+            },
             Step::Clearing => self.tree.poll_gone(cx).map(Event::Gone),
         }
     }
