@@ -50,6 +50,23 @@ pub enum Reason {
     },
     /// Queued: the supervisor starts nothing more, it is shutting down.
     Draining,
+    /// Queued: its last run failed, and the next try is not due yet.
+    Backoff {
+        /// Tries so far.
+        tries: u32,
+        /// Not before this time, in milliseconds since the Unix epoch.
+        not_before_ms: u64,
+    },
+    /// Queued: as many jobs of its kind as may start in this time have started.
+    Rate {
+        /// The kind.
+        kind: JobKind,
+    },
+    /// Queued: too many starts of its kind failed, and the kind is paused.
+    Circuit {
+        /// The kind.
+        kind: JobKind,
+    },
     /// Running: started, and its runner has not yet said that it is up.
     Starting,
     /// Running: its body works.
@@ -58,6 +75,13 @@ pub enum Reason {
     Question {
         /// The call that asks.
         call: Arc<str>,
+    },
+    /// Running: its body is over, and these that it launched are not.
+    Children {
+        /// How many of its own children are not over.
+        open: u32,
+        /// The first of them in launch order, eight at most.
+        first: Vec<JobId>,
     },
     /// Running: it was told to stop and is not gone yet.
     Stopping {
@@ -89,9 +113,13 @@ impl Reason {
         match self {
             Self::Slot { .. } => "slot",
             Self::Draining => "draining",
+            Self::Backoff { .. } => "backoff",
+            Self::Rate { .. } => "rate",
+            Self::Circuit { .. } => "circuit",
             Self::Starting => "starting",
             Self::Working => "working",
             Self::Question { .. } => "question",
+            Self::Children { .. } => "joining",
             Self::Stopping { .. } => "stopping",
             Self::Members { .. } => "members",
             Self::Unsealed => "unsealed",
@@ -110,9 +138,20 @@ impl fmt::Display for Reason {
                 list(f, held_by)
             }
             Self::Draining => f.write_str("the supervisor is shutting down and starts nothing more"),
+            Self::Backoff { tries, .. } => {
+                write!(f, "waits before its next try; {tries} so far")
+            }
+            Self::Rate { kind } => write!(f, "waits for the rate of {kind} jobs"),
+            Self::Circuit { kind } => {
+                write!(f, "{kind} jobs are paused, since too many of their starts failed")
+            }
             Self::Starting => f.write_str("starting"),
             Self::Working => f.write_str("working"),
             Self::Question { call } => write!(f, "waits for an answer to question {call}"),
+            Self::Children { open, first } => {
+                write!(f, "its body is over; waits for {open} of its children: ")?;
+                list(f, first)
+            }
             Self::Stopping { cause, forced: false } => write!(f, "stopping ({cause})"),
             Self::Stopping { cause, forced: true } => write!(f, "stopping by force ({cause})"),
             Self::Members { open, first } => {

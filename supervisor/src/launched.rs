@@ -7,16 +7,16 @@ use std::time::Duration;
 use fanin_machine::{Answer, Command, Launched, Stop, StopTarget, Wanted};
 use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, JobInfo, Lifetime, ResultEntry};
 
-use crate::core::CallError;
+use crate::core::{CallError, Core};
+use crate::launcher::Launcher;
 use crate::output::JobOutput;
-use crate::session::Session;
 use crate::supervisor::Cancelled;
 use crate::wait::{self, WaitError, Waiter};
 
 /// A launched group. Dropping it stops nothing.
 #[derive(Debug, Clone)]
 pub struct Group {
-    session: Session,
+    launcher: Launcher,
     id: GroupId,
     jobs: Vec<JobId>,
     lifetimes: Vec<Lifetime>,
@@ -25,10 +25,10 @@ pub struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(session: &Session, launched: Launched) -> Self {
+    pub(crate) fn new(launcher: &Launcher, launched: Launched) -> Self {
         let (jobs, lifetimes) = launched.jobs.into_iter().unzip();
         Self {
-            session: session.clone(),
+            launcher: launcher.clone(),
             id: launched.group,
             jobs,
             lifetimes,
@@ -67,14 +67,17 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// [`WaitError::TimedOut`] once `limit` has passed; the jobs go on. [`WaitError::Voided`] where the session was
-    /// closed first.
+    /// [`WaitError::TimedOut`] once `limit` has passed; the jobs go on. [`WaitError::Voided`] where its parent
+    /// ended first: the session was closed, or the job was stopped.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe: dropping the future stops no job; the result then comes as a wake.
     pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<GroupResult, WaitError> {
-        let mut waiter = Waiter::begin(self.session.owner(), Wanted::Group(self.id.clone()))?;
+        let mut waiter = Waiter::begin(
+            self.launcher.handle(),
+            Wanted::Group(self.launcher.parent().clone(), self.id.clone()),
+        )?;
         match waiter.answer_within(limit.into()).await? {
             Answer::Group { result, already_delivered } => {
                 waiter.take()?;
@@ -97,7 +100,7 @@ impl Group {
     pub async fn cancel(&self) -> Result<(), CallError> {
         let target = StopTarget::Group(self.id.clone());
         let stop = Stop { target, cause: Cause::User, grace_ms: None };
-        self.session.owner().core().submit(Command::Stop(stop)).map(drop)
+        self.launcher.handle().core().submit(Command::Stop(stop)).map(drop)
     }
 }
 
@@ -121,7 +124,7 @@ impl Deref for GroupResult {
 /// A launched job in this lifetime. Dropping it stops nothing.
 #[derive(Debug, Clone)]
 pub struct Job {
-    session: Session,
+    launcher: Launcher,
     id: JobId,
     lifetime: Lifetime,
     group: GroupId,
@@ -131,16 +134,20 @@ pub struct Job {
 
 impl Job {
     /// The first job of a launch.
-    pub(crate) fn new(session: &Session, launched: Launched) -> Option<Self> {
+    pub(crate) fn new(launcher: &Launcher, launched: Launched) -> Option<Self> {
         let (id, lifetime) = launched.jobs.into_iter().next()?;
         Some(Self {
-            session: session.clone(),
+            launcher: launcher.clone(),
             id,
             lifetime,
             group: launched.group,
             created: launched.created,
             spec_differs: launched.spec_differs,
         })
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.launcher.handle().core()
     }
 
     /// The job's id.
@@ -175,7 +182,7 @@ impl Job {
     /// [`CallError`] where the supervisor is busy.
     pub fn info(&self) -> Result<JobInfo, CallError> {
         let (id, lifetime) = (&self.id, self.lifetime);
-        Ok(self.session.owner().core().look(|state| state.job_info_exact(id, lifetime))?)
+        Ok(self.launcher.handle().core().look(|state| state.job_info_exact(id, lifetime))?)
     }
 
     /// What is kept of the output of this life. See [`Supervisor::output`](crate::Supervisor::output).
@@ -185,21 +192,21 @@ impl Job {
     /// As [`Job::info`].
     pub fn output(&self) -> Result<JobOutput, CallError> {
         self.info()?;
-        Ok(self.session.owner().core().output(self.lifetime).unwrap_or_default())
+        Ok(self.launcher.handle().core().output(self.lifetime).unwrap_or_default())
     }
 
     /// Waits until this life of the job is over and takes its result.
     ///
     /// # Errors
     ///
-    /// As [`Session::wait_all`].
+    /// As [`Launcher::wait_all`].
     ///
     /// # Cancel safety
     ///
-    /// As [`Session::wait_all`].
+    /// As [`Launcher::wait_all`].
     pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<ResultEntry, WaitError> {
-        let wanted = Wanted::Exact(self.session.id().clone(), self.id.clone(), self.lifetime);
-        let waited = wait::jobs(self.session.owner(), wanted, limit.into()).await?;
+        let wanted = Wanted::Exact(self.launcher.parent().clone(), self.id.clone(), self.lifetime);
+        let waited = wait::jobs(self.launcher.handle(), wanted, limit.into()).await?;
         waited.entries.into_iter().next().ok_or(WaitError::Closed)
     }
 
@@ -213,6 +220,6 @@ impl Job {
     ///
     /// Cancel safe: it does not wait for the job.
     pub async fn cancel(&self) -> Result<Cancelled, CallError> {
-        self.session.owner().cancel(StopTarget::Exact(self.id.clone(), self.lifetime))
+        self.launcher.handle().cancel(StopTarget::Exact(self.id.clone(), self.lifetime))
     }
 }

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_bus::{Filter, Since, Snapshot, SubscribeError, Subscription};
-use fanin_machine::{
-    Close, Command, JobFilter, Refusal, Reply, SessionCommand, Stop, StopTarget, Stopped, Wanted, why,
-};
+use fanin_machine::{Close, Command, JobFilter, Refusal, SessionCommand, StopTarget, Stopped, Wanted, why};
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
-    About, Cause, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Lifetime, Reason, SessionId, Status,
+    About, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Lifetime, Reason, SessionId, Status,
 };
 use tokio::task::AbortHandle;
 
 use crate::builder::Builder;
 use crate::core::{CallError, Core};
+use crate::handle::Handle;
 use crate::output::JobOutput;
 use crate::session::Session;
 use crate::wait::Waiter;
@@ -90,16 +89,6 @@ impl Owner {
     pub(crate) const fn core(&self) -> &Arc<Core> {
         &self.core
     }
-
-    pub(crate) fn cancel(&self, target: StopTarget) -> Result<crate::Cancelled, CallError> {
-        let stop = Stop { target, cause: Cause::User, grace_ms: None };
-        match self.core.submit(Command::Stop(stop))? {
-            Reply::Stopped(stopped) => {
-                stopped.first().map(|(_, stopped)| (*stopped).into()).ok_or_else(|| Refusal::Empty.into())
-            }
-            Reply::Done | Reply::Turn(_) | Reply::Launched(_) | Reply::Refused(_) => Err(CallError::Poisoned),
-        }
-    }
 }
 
 impl Drop for Owner {
@@ -113,6 +102,10 @@ impl Supervisor {
     /// A supervisor to be set up. Nothing set: in memory, closures only, no files.
     pub fn builder() -> Builder {
         Builder::default()
+    }
+
+    fn handle(&self) -> Handle {
+        Handle::of(Arc::clone(&self.owner))
     }
 
     /// Opens a session, or finds it open.
@@ -185,12 +178,7 @@ impl Supervisor {
 
     /// The latest line of progress of a running job.
     pub fn progress(&self, job: &JobId) -> Option<Arc<str>> {
-        let core = self.owner.core();
-        let tag = core.look(|state| state.tag_of(job))?;
-        let (cell, ..) = core.hosted.lock().find(tag)?;
-        // Between the two looks the place may have gone to another job. It was this one's if this one is not over yet.
-        core.look(|state| state.tag_of(job)).filter(|now| *now == tag)?;
-        cell.progress()
+        self.owner.core().run_of(job)?.progress()
     }
 
     /// Follows the records: those that the filter lets through, in order, from a place of the subscriber's own. A slow
@@ -247,7 +235,7 @@ impl Supervisor {
     ///
     /// Cancel safe: it does not wait for the job.
     pub async fn cancel(&self, job: &JobId) -> Result<Cancelled, CallError> {
-        self.owner.cancel(StopTarget::Job(job.clone()))
+        self.handle().cancel(StopTarget::Job(job.clone()))
     }
 
     /// As [`Supervisor::cancel`], for this life of the job and no other: a late call cannot hit the next one.
@@ -260,7 +248,7 @@ impl Supervisor {
     ///
     /// As [`Supervisor::cancel`].
     pub async fn cancel_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<Cancelled, CallError> {
-        self.owner.cancel(StopTarget::Exact(job.clone(), lifetime))
+        self.handle().cancel(StopTarget::Exact(job.clone(), lifetime))
     }
 
     /// Refuses launches and starts nothing more from now on; what runs goes on. [`Supervisor::drained`] waits for it.
@@ -276,7 +264,7 @@ impl Supervisor {
     /// Cancel safe: it only looks.
     pub async fn drained(&self) {
         // An answer, and the end of the supervisor, are both the time when nothing runs.
-        if let Ok(mut waiter) = Waiter::begin(&self.owner, Wanted::Idle) {
+        if let Ok(mut waiter) = Waiter::begin(&self.handle(), Wanted::Idle) {
             drop(waiter.answer().await);
         }
     }

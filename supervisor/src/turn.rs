@@ -1,23 +1,22 @@
 //! A turn of a session: while it is open, its parent is busy.
 
 use std::fmt;
-use std::sync::Arc;
 
 use fanin_machine::{Command, Ended, Report, RunRef, Said};
 
 use crate::core::CallError;
-use crate::supervisor::Owner;
+use crate::handle::Handle;
 
 /// An open turn: its session is busy. Its drop ends it.
 pub struct Turn {
-    owner: Arc<Owner>,
+    handle: Handle,
     run: RunRef,
     is_over: bool,
 }
 
 impl Turn {
-    pub(crate) const fn new(owner: Arc<Owner>, run: RunRef) -> Self {
-        Self { owner, run, is_over: false }
+    pub(crate) const fn new(handle: Handle, run: RunRef) -> Self {
+        Self { handle, run, is_over: false }
     }
 
     /// Ends the turn. The same as dropping it, with an answer.
@@ -36,7 +35,7 @@ impl Turn {
 
     fn report(&self) -> Result<(), CallError> {
         let what = Said::Ended(Ended::Completed { output: None, exit: None, left: None });
-        self.owner.core().submit(Command::Report(Report { run: self.run, what })).map(drop)
+        self.handle.core().submit(Command::Report(Report { run: self.run, what })).map(drop)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Waiting as an object: a waiter is there while its future is, and leaves with it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_machine::{Answer, Command, Refusal, Take, WaiterId, Wanted};
@@ -8,7 +7,7 @@ use fanin_protocol::ResultEntry;
 use tokio::sync::oneshot;
 
 use crate::core::CallError;
-use crate::supervisor::Owner;
+use crate::handle::Handle;
 
 /// Why a wait returned no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,7 +60,7 @@ pub struct Waited {
 /// A live waiter. Dropped before [`Waiter::acknowledge`], it leaves: what it was offered goes to the next in line or
 /// stays owed (BAR-12).
 pub(crate) struct Waiter {
-    owner: Arc<Owner>,
+    handle: Handle,
     id: WaiterId,
     answer: oneshot::Receiver<Answer>,
     is_done: bool,
@@ -69,11 +68,11 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     /// Begins to wait.
-    pub(crate) fn begin(owner: &Arc<Owner>, wanted: Wanted) -> Result<Self, CallError> {
-        let (id, answer) = owner.core().expect_answer();
+    pub(crate) fn begin(handle: &Handle, wanted: Wanted) -> Result<Self, CallError> {
+        let (id, answer) = handle.core().expect_answer();
         // Made before the call, so that a refusal forgets the expected answer as well.
-        let waiter = Self { owner: Arc::clone(owner), id, answer, is_done: false };
-        waiter.owner.core().submit(Command::Take(Take { waiter: id, wanted }))?;
+        let waiter = Self { handle: handle.clone(), id, answer, is_done: false };
+        waiter.handle.core().submit(Command::Take(Take { waiter: id, wanted }))?;
         Ok(waiter)
     }
 
@@ -98,8 +97,8 @@ impl Waiter {
     /// Takes what was offered: it is delivered now, once.
     pub(crate) fn acknowledge(mut self) -> Result<(), CallError> {
         self.is_done = true;
-        self.owner.core().forget_answer(self.id);
-        self.owner.core().submit(Command::Ack(self.id)).map(drop)
+        self.handle.core().forget_answer(self.id);
+        self.handle.core().submit(Command::Ack(self.id)).map(drop)
     }
 
     /// As [`Waiter::acknowledge`], for what is returned either way: after a shutdown nobody else can be given it.
@@ -114,20 +113,20 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         if !self.is_done {
-            self.owner.core().forget_answer(self.id);
+            self.handle.core().forget_answer(self.id);
             // Refused only where the supervisor is closed: then nothing is owed to anybody here.
-            drop(self.owner.core().submit(Command::Release(self.id)));
+            drop(self.handle.core().submit(Command::Release(self.id)));
         }
     }
 }
 
 /// Waits for jobs and takes their results.
 pub(crate) async fn jobs(
-    owner: &Arc<Owner>,
+    handle: &Handle,
     wanted: Wanted,
     limit: Option<Duration>,
 ) -> Result<Waited, WaitError> {
-    let mut waiter = Waiter::begin(owner, wanted)?;
+    let mut waiter = Waiter::begin(handle, wanted)?;
     match waiter.answer_within(limit).await? {
         Answer::Jobs { entries, already_delivered } => {
             waiter.take()?;

@@ -1,10 +1,11 @@
 //! Which command met which state: the pairs that a search has to reach, told from records and answers alone.
 
-use fanin_machine::{KillStage, WaiterId, Wanted};
+use fanin_machine::{KillStage, WaiterId};
 use fanin_protocol::record::{StopTarget, TakenBy};
-use fanin_protocol::{GroupId, JobId, PartState, SessionId};
+use fanin_protocol::{GroupId, JobId, NodeId, PartState, SessionId};
 
-use crate::op::{Aim, How, Op};
+use crate::ledger::JobSeen;
+use crate::op::{Aim, How, Op, Wish};
 use crate::parent::Offer;
 use crate::world::World;
 
@@ -12,7 +13,9 @@ use crate::world::World;
 /// command and that are the pair.
 pub fn pair(world: &World, op: &Op) -> String {
     let found = match op {
-        Op::Crash | Op::Forged(..) | Op::Wall(_) | Op::Why(_) | Op::WhyGroup(_) => return String::new(),
+        Op::Beat(_) | Op::Crash | Op::Forged(..) | Op::Wall(_) | Op::Why(_) | Op::WhyGroup(_) => {
+            return String::new();
+        }
         Op::Open => "Open".into(),
         Op::Drain => "Close drain".into(),
         Op::StopAll(_) => format!("Close stop, {}", runs(world)),
@@ -29,7 +32,7 @@ pub fn pair(world: &World, op: &Op) -> String {
                 (true, false) => "known",
                 (false, _) => "new",
             };
-            format!("Launch {verb}, {known}, {}", session(world, &launching.session))
+            format!("Launch {verb}, {known}, {}", node(world, &launching.parent))
         }
         Op::Wait(_, wanted) => format!("Take {}", taken(world, wanted)),
         Op::Leave(id) => format!("Release, {}", waiter(world, *id)),
@@ -43,6 +46,9 @@ pub fn pair(world: &World, op: &Op) -> String {
         Op::Part(id, call, _, state) => {
             format!("Report part {state:?}, {} of {}", part(world, id, *call), job(world, id))
         }
+        Op::Call(id, call, _) => format!("Report call, {} of {}", part(world, id, *call), job(world, id)),
+        Op::Slots(_) => format!("Limit slots, {}", runs(world)),
+        Op::Extend(id, _) => format!("Limit extend, {}", job(world, id)),
         Op::TurnPart(id, _, state) => format!("Report turn part {state:?}, {}", turn(world, id)),
         Op::End(id, how) => format!("Report ended {}, {}", ended(*how), job(world, id)),
         Op::Late(id, how) => {
@@ -98,6 +104,13 @@ fn session(world: &World, id: &SessionId) -> &'static str {
     }
 }
 
+fn node(world: &World, id: &NodeId) -> &'static str {
+    match id {
+        NodeId::Session(id) => session(world, id),
+        NodeId::Job(id) => job(world, id),
+    }
+}
+
 fn turn(world: &World, id: &SessionId) -> &'static str {
     match world.host.turns.get(id) {
         None => NOBODY,
@@ -108,7 +121,7 @@ fn turn(world: &World, id: &SessionId) -> &'static str {
 
 fn job(world: &World, id: &JobId) -> &'static str {
     let Some(job) = world.ledger.jobs.get(id) else { return "unknown job" };
-    let Some(fence) = job.run else { return if job.ended.is_some() { "job is over" } else { "queued job" } };
+    let Some(fence) = job.run else { return queued(job) };
     let forced = world.host.stage(fence) >= Some(KillStage::Forced);
     match (job.stop.map(|(target, _)| target), world.ledger.runs[&fence].bound) {
         (Some(StopTarget::Cancelled), _) if forced => "job forced to cancelled",
@@ -117,6 +130,14 @@ fn job(world: &World, id: &JobId) -> &'static str {
         (Some(_), _) => "job stopping as error",
         (None, false) => "started job",
         (None, true) => "bound job",
+    }
+}
+
+const fn queued(job: &JobSeen) -> &'static str {
+    match (&job.ended, job.retry_at_ms) {
+        (Some(_), _) => "job is over",
+        (None, Some(_)) => "job to be tried again",
+        (None, None) => "queued job",
     }
 }
 
@@ -146,21 +167,21 @@ fn group(world: &World, id: &GroupId) -> &'static str {
     }
 }
 
-fn taken(world: &World, wanted: &Wanted) -> String {
-    match wanted {
-        Wanted::All(_, ids) => format!("all, {}", jobs(world, ids)),
-        Wanted::Any(_, ids) => format!("any, {}", jobs(world, ids)),
-        Wanted::Exact(_, id, lifetime) => match world.ledger.life(*lifetime) {
+fn taken(world: &World, wish: &Wish) -> String {
+    match wish {
+        Wish::All(_, ids) => format!("all, {}", jobs(world, ids)),
+        Wish::Any(_, ids) => format!("any, {}", jobs(world, ids)),
+        Wish::Exact(_, id, lifetime) => match world.ledger.life(*lifetime) {
             None => "exact, unknown job".into(),
             Some(_) if world.ledger.past.contains_key(lifetime) => "exact, an older life".into(),
             Some(_) => format!("exact, {}", job(world, id)),
         },
-        Wanted::Group(id) => format!("group, {}", group(world, id)),
-        Wanted::Wake(id) => {
-            let owed = world.ledger.owed().any(|(_, group)| group.session == *id);
-            format!("wake, {}, {}", if owed { "owed" } else { "nothing owed" }, session(world, id))
+        Wish::Group(_, id) => format!("group, {}", group(world, id)),
+        Wish::Wake(id) => {
+            let owed = world.ledger.owed().any(|(_, group)| group.parent == *id);
+            format!("wake, {}, {}", if owed { "owed" } else { "nothing owed" }, node(world, id))
         }
-        Wanted::Idle => {
+        Wish::Idle => {
             format!("idle, {}", if world.ledger.running > 0 { "jobs run" } else { "no job runs" })
         }
     }
@@ -195,7 +216,8 @@ fn waiter(world: &World, id: WaiterId) -> &'static str {
 const fn ended(how: How) -> &'static str {
     match how {
         How::Ok | How::Empty | How::Stopped => "well",
-        How::Failed | How::Panic | How::Spawn | How::Left => "badly",
+        How::Failed | How::Panic | How::Spawn | How::Os | How::Left => "badly",
+        How::Safe => "badly and safe",
         How::Lost => "by its guard",
     }
 }

@@ -1,12 +1,14 @@
 //! Random sequences: a word of 64 bits is an operation, read against what there is. So sequences shrink as plain
 //! lists of numbers, and each prints as a script.
 
-use fanin_machine::{WaiterId, Wanted};
-use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, PartKind, PartState, Policy, SessionId};
+use fanin_machine::WaiterId;
+use fanin_protocol::{
+    Cause, GroupId, JobId, JobKind, JobLimits, NodeId, PartKind, PartState, Policy, SessionId,
+};
 
 use crate::broken::Broken;
 use crate::calm::{Calm, calm};
-use crate::op::{self, Aim, How, Launching, Op};
+use crate::op::{self, Aim, How, Launching, Op, Wish};
 use crate::world::{Options, World};
 
 /// Waiters at once.
@@ -80,7 +82,8 @@ pub fn run(words: &[u64], names: &Names, mut trace: impl FnMut(&Op)) -> Result<W
 /// As [`run`].
 pub fn begin(word: u64, trace: &mut impl FnMut(&Op)) -> Result<World, Broken> {
     let slots = Bits(word).pick([None, Some(1), Some(2), Some(3), Some(4)]);
-    let options = Options { slots, grace_ms: 100, keep_log: true, sparse: 16, ..Options::default() };
+    let rate = Bits(word / 5).pick([None, None, None, Some((2, 40))]);
+    let options = Options { slots, rate, grace_ms: 100, keep_log: true, sparse: 16, ..Options::default() };
     let mut world = World::new(options);
     for op in [Op::Open, Op::Session(op::session("s")), Op::Session(op::session("t"))] {
         trace(&op);
@@ -109,7 +112,8 @@ pub fn operation(word: u64, world: &World, names: &Names) -> Op {
         34..=41 => wait(&mut bits, world, names),
         42..=47 => Op::Ack(holder(&mut bits, world)),
         48..=50 => Op::Leave(WaiterId(bits.of(WAITERS as usize + 1) as u64)),
-        51..=55 => stop(&mut bits, world, names),
+        51..=53 => stop(&mut bits, world, names),
+        54 | 55 => limit(&mut bits, world, names),
         56 | 57 => Op::After(bits.pick([0, 1, 10, 50, 100, 500, 3_000, 60_000])),
         58 => Op::Alarm,
         59 => Op::Wall(bits.pick(JUMPS_MS)),
@@ -126,6 +130,19 @@ pub fn operation(word: u64, world: &World, names: &Names) -> Op {
 
 fn session(bits: &mut Bits, names: &Names) -> SessionId {
     names.sessions[bits.pick([0, 0, 1, 2])].clone()
+}
+
+/// A session, or a job that runs, as a rule; a job's last run speaks for it, also where that is over.
+fn parent(bits: &mut Bits, world: &World, names: &Names) -> NodeId {
+    if bits.of(3) > 0 {
+        return NodeId::Session(session(bits, names));
+    }
+    let running: Vec<&JobId> =
+        world.ledger.jobs.iter().filter(|(_, job)| job.run.is_some()).map(|(id, _)| id).collect();
+    if running.is_empty() || bits.one_in(16) {
+        return NodeId::Job(job(bits, world, names));
+    }
+    NodeId::Job(running[bits.of(running.len())].clone())
 }
 
 /// A job that was launched, as a rule; now and then one that nobody knows.
@@ -162,7 +179,7 @@ fn launch(bits: &mut Bits, world: &World, names: &Names, joins: bool) -> Op {
     };
     let group = if again && bits.one_in(2) { bits.of(known) } else { world.ledger.groups.len() };
     Op::Launch(Box::new(Launching {
-        session: session(bits, names),
+        parent: parent(bits, world, names),
         group: names.groups[group].clone(),
         is_fresh: bits.one_in(2),
         again: again && bits.one_in(2),
@@ -171,11 +188,26 @@ fn launch(bits: &mut Bits, world: &World, names: &Names, joins: bool) -> Op {
         kind: bits.pick([JobKind::Command, JobKind::Closure, JobKind::Agent]),
         limits: JobLimits {
             queue_ms: bits.pick([None, None, Some(100)]),
+            start_ms: bits.pick([None, Some(30)]),
             run_ms: bits.pick([None, None, Some(50), Some(1_000)]),
+            total_ms: bits.pick([None, None, Some(3_000)]),
+            idle_ms: bits.pick([None, None, Some(20), Some(45)]),
             grace_ms: bits.pick([None, None, Some(0), Some(1_000)]),
+            retries: bits.pick([None, None, None, Some(1), Some(4)]),
+            repeats: bits.pick([None, None, Some(2)]),
         },
         jobs: names.jobs.iter().skip(first).take(size).cloned().collect(),
     }))
+}
+
+fn limit(bits: &mut Bits, world: &World, names: &Names) -> Op {
+    let who = job(bits, world, names);
+    match bits.of(8) {
+        0 | 1 => Op::Extend(who, bits.pick([1, 40, 5_000, u64::MAX])),
+        2 => Op::Slots(bits.pick([None, Some(1), Some(2), Some(5)])),
+        3..=5 => Op::Beat(who),
+        _ => Op::Call(who, bits.of(5) as u8, bits.of(2) as u64),
+    }
 }
 
 fn report(bits: &mut Bits, world: &World, names: &Names) -> Op {
@@ -201,6 +233,8 @@ fn how(bits: &mut Bits) -> How {
         How::Failed,
         How::Panic,
         How::Spawn,
+        How::Os,
+        How::Safe,
         How::Lost,
         How::Empty,
         How::Left,
@@ -215,7 +249,7 @@ fn turn(bits: &mut Bits, names: &Names) -> Op {
 
 fn wait(bits: &mut Bits, world: &World, names: &Names) -> Op {
     let waiter = WaiterId(bits.of(WAITERS as usize + 1) as u64);
-    let parent = session(bits, names);
+    let by = parent(bits, world, names);
     let kind = bits.of(8);
     let jobs = |bits: &mut Bits| -> Vec<JobId> {
         let count = 1 + bits.of(4);
@@ -227,11 +261,11 @@ fn wait(bits: &mut Bits, world: &World, names: &Names) -> Op {
         jobs
     };
     let wanted = match kind {
-        0 | 1 => Wanted::All(parent, jobs(bits)),
-        2 => Wanted::Any(parent, jobs(bits)),
-        3 | 4 => Wanted::Group(group(bits, world, names)),
-        5 | 6 => Wanted::Wake(parent),
-        _ => Wanted::Idle,
+        0 | 1 => Wish::All(by, jobs(bits)),
+        2 => Wish::Any(by, jobs(bits)),
+        3 | 4 => Wish::Group(by, group(bits, world, names)),
+        5 | 6 => Wish::Wake(by),
+        _ => Wish::Idle,
     };
     Op::Wait(waiter, wanted)
 }

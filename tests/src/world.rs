@@ -2,21 +2,21 @@
 //! checked.
 
 use fanin_machine::{
-    Bound, Close, Command, Ended, Facts, Launch, Member, Mono, Now, Open, Out, Reply, Report, RunRef, Said,
-    SessionCommand, State, Stop, StopTarget, Take, step,
+    Bound, Close, Command, Effect, Ended, Facts, Launch, Limit, Member, Mono, Now, Open, Out, Parent as By,
+    Rate, Reply, Report, RunRef, Said, SessionCommand, State, Stop, StopTarget, Take, WaiterId, Wanted, step,
 };
 use fanin_protocol::record::Level;
 use fanin_protocol::{
-    AgentSpec, Cause, Code, CommandSpec, Entry, JobId, JobKind, Left, LeftProcess, Lifetime, LogId, Output,
-    Private, Spec,
+    AgentSpec, Cause, Code, CommandSpec, Entry, JobId, JobKind, Left, LeftProcess, Lifetime, LogId, NodeId,
+    Output, Private, Spec,
 };
 use std::sync::Arc;
 
-use crate::broken::{Broken, Kept};
+use crate::broken::{Broken, Kept, ensure};
 use crate::host::Host;
 use crate::invariants;
 use crate::ledger::Ledger;
-use crate::op::{Aim, How, Launching, Op};
+use crate::op::{Aim, How, Launching, Op, Wish};
 use crate::parent::Parent;
 
 /// What holds for a whole test.
@@ -26,6 +26,8 @@ pub struct Options {
     pub slots: Option<u32>,
     /// Grace of jobs that set none, in milliseconds.
     pub grace_ms: u64,
+    /// So many commands may start in so many milliseconds.
+    pub rate: Option<(usize, u64)>,
     /// Compare the facts with the fold of the records after every step, not only where a test asks for it.
     pub fold_each: bool,
     /// Keep the whole log.
@@ -51,8 +53,12 @@ pub struct World {
     pub now: Now,
     /// What holds for the whole test.
     pub options: Options,
+    /// Jobs that may run at once, now.
+    pub slots: Option<u32>,
     /// Crashes so far.
     pub crashes: u32,
+    /// There was more to start than fits in one step.
+    pub unfinished: bool,
     /// True while this process has the store open.
     pub opened: bool,
     /// 1 once it drains, 2 once all was told to stop.
@@ -63,6 +69,8 @@ pub struct World {
     pub log: Vec<Entry>,
     /// Where in `log` each step ends.
     pub commits: Vec<usize>,
+    /// Who is about to wait, and for what.
+    asking: Option<(WaiterId, Wish)>,
 }
 
 /// Where the wall clock of every test begins.
@@ -73,17 +81,20 @@ impl World {
     pub fn new(options: Options) -> Self {
         Self {
             state: State::default(),
-            ledger: Ledger::default(),
+            ledger: Ledger { is_rated: options.rate.is_some(), ..Ledger::default() },
             parent: Parent::default(),
             host: Host::default(),
             now: Now { wall_ms: WALL_MS, mono: Mono(0) },
             options,
+            slots: options.slots,
             crashes: 0,
+            unfinished: false,
             opened: false,
             closing: 0,
             steps: 0,
             log: Vec::new(),
             commits: Vec::new(),
+            asking: None,
         }
     }
 
@@ -102,6 +113,12 @@ impl World {
                 self.now.wall_ms = self.now.wall_ms.saturating_add_signed(*ms);
                 return Ok(Out::default());
             }
+            Op::Beat(id) => {
+                if let Some(run) = self.host.runs.get(id) {
+                    self.host.beats.insert(run.fence, self.now.mono);
+                }
+                return Ok(Out::default());
+            }
             Op::Why(_) | Op::WhyGroup(_) => return Ok(Out::default()),
             Op::After(ms) => {
                 self.pass(*ms);
@@ -118,15 +135,39 @@ impl World {
                 None => return Ok(Out::default()),
             },
         };
+        if let (Op::Wait(waiter, wish), Command::Take(_)) = (op, &command) {
+            self.asking = Some((*waiter, wish.clone()));
+        }
         self.step(command)
     }
 
-    /// One command, checked.
+    /// One command, checked, and the answers of the host to what it asks.
     ///
     /// # Errors
     ///
     /// As [`World::perform`].
     pub fn step(&mut self, command: Command) -> Result<Out, Broken> {
+        let mut out = self.step_once(command)?;
+        let asked = |effects: &[Effect]| {
+            effects
+                .iter()
+                .filter_map(|effect| match effect {
+                    Effect::Probe { run, .. } => Some(*run),
+                    _ => None,
+                })
+                .collect::<Vec<RunRef>>()
+        };
+        for run in asked(&out.effects) {
+            let last = self.host.beats.get(&run.fence).copied().unwrap_or_default();
+            let more = self.step_once(Command::Report(Report { run, what: Said::Beat(last) }))?;
+            ensure(asked(&more.effects).is_empty(), "SC-14", || format!("{run:?} is asked again at once"))?;
+            out.records.extend(more.records);
+            out.effects.extend(more.effects);
+        }
+        Ok(out)
+    }
+
+    fn step_once(&mut self, command: Command) -> Result<Out, Broken> {
         let before = self.options.fold_each.then(|| self.state.facts().clone());
         let is_open = (self.opened && self.ledger.open) || matches!(command, Command::Open(_));
         let stale = self.is_stale(&command);
@@ -135,17 +176,20 @@ impl World {
 
         out.records.iter().try_for_each(|entry| self.ledger.take_in(entry))?;
         self.follow(&command, &out);
+        invariants::starts(self, &out)?;
         self.host.take_in(&out.records, &out.effects, &self.ledger)?;
         for effect in &out.effects {
-            if let fanin_machine::Effect::Answer { waiter, answer } = effect {
+            if let Effect::Answer { waiter, answer } = effect {
                 self.parent.answered(*waiter, answer, &self.ledger)?;
             }
         }
+        out.records.iter().for_each(|entry| self.parent.after(&entry.record, &self.ledger));
         if let Some(before) = before {
             invariants::fold(before, &out.records, self.state.facts())?;
         }
         invariants::reply(&out, stale, is_open)?;
         self.steps += 1;
+        self.unfinished = out.unfinished;
         if self.opened {
             invariants::state(self, out.unfinished)?;
         }
@@ -172,6 +216,7 @@ impl World {
         self.host.crashed();
         self.crashes += 1;
         self.opened = false;
+        self.slots = self.options.slots;
         self.closing = 0;
     }
 
@@ -186,14 +231,19 @@ impl World {
     /// Takes in what the command and its reply say to those around the machine.
     fn follow(&mut self, command: &Command, out: &Out) {
         let accepted = !matches!(out.reply, Some(Reply::Refused(_)));
+        self.parent.void_now.clear();
         match command {
             Command::Open(_) => self.opened = true,
-            Command::Take(take) if accepted => {
-                self.parent.asked(take.waiter, take.wanted.clone(), &self.ledger);
+            Command::Take(_) if accepted => {
+                if let Some((waiter, wish)) = self.asking.take() {
+                    self.parent.asked(waiter, wish, &self.ledger);
+                }
             }
             Command::Release(waiter) => self.parent.left(*waiter),
             Command::Ack(waiter) if accepted => self.parent.acknowledged(*waiter, &self.ledger),
-            Command::Session(SessionCommand::Close(id)) if accepted => self.parent.closed(id, &self.ledger),
+            Command::Session(SessionCommand::Close(id)) if accepted => {
+                self.parent.closed(&NodeId::Session(id.clone()), &self.ledger);
+            }
             Command::Session(SessionCommand::Turn(id)) => {
                 if let Some(Reply::Turn(run)) = out.reply {
                     self.host.turns.insert(id.clone(), run);
@@ -206,9 +256,13 @@ impl World {
                     launched.jobs.iter().for_each(|(id, _)| self.host.launched(id));
                 }
             }
+            Command::Limit(Limit::Slots(slots)) if accepted => self.slots = *slots,
             Command::Close(Close::Drain) if accepted => self.closing = self.closing.max(1),
             Command::Close(Close::Stop { .. }) if accepted => self.closing = 2,
             _ => {}
+        }
+        for entry in &out.records {
+            self.parent.follow(&entry.record, &self.ledger);
         }
     }
 
@@ -230,6 +284,12 @@ impl World {
                 slots: self.options.slots,
                 grace_ms: self.options.grace_ms,
                 seed: 7,
+                rates: self
+                    .options
+                    .rate
+                    .map(|(starts, per_ms)| (JobKind::Command, Rate { starts, per_ms }))
+                    .into_iter()
+                    .collect(),
             }),
             Op::Drain => Command::Close(Close::Drain),
             Op::StopAll(grace_ms) => Command::Close(Close::Stop { grace_ms: *grace_ms }),
@@ -237,8 +297,8 @@ impl World {
             Op::Session(id) => Command::Session(SessionCommand::Open(id.clone())),
             Op::CloseSession(id) => Command::Session(SessionCommand::Close(id.clone())),
             Op::Turn(id) => Command::Session(SessionCommand::Turn(id.clone())),
-            Op::Launch(launching) => Command::Launch(launch(launching)),
-            Op::Wait(waiter, wanted) => Command::Take(Take { waiter: *waiter, wanted: wanted.clone() }),
+            Op::Launch(launching) => Command::Launch(launch(launching, self.by(&launching.parent)?)),
+            Op::Wait(waiter, wish) => Command::Take(Take { waiter: *waiter, wanted: self.wanted(wish)? }),
             Op::Leave(waiter) => Command::Release(*waiter),
             Op::Ack(waiter) => Command::Ack(*waiter),
             Op::Stop(aim, grace_ms, cause) => {
@@ -252,8 +312,23 @@ impl World {
                     name: "tool".into(),
                     kind: *kind,
                     state: *state,
+                    args_hash: None,
                 },
             )?,
+            Op::Call(id, call, args) => report(
+                self.host.runs.get(id),
+                Said::Part {
+                    call: format!("c{call}").into(),
+                    name: "tool".into(),
+                    kind: fanin_protocol::PartKind::Tool,
+                    state: fanin_protocol::PartState::Running,
+                    args_hash: Some(*args),
+                },
+            )?,
+            Op::Slots(slots) => Command::Limit(Limit::Slots(*slots)),
+            Op::Extend(id, by_ms) => {
+                Command::Limit(Limit::Extend { job: id.clone(), lifetime: None, by_ms: *by_ms })
+            }
             Op::TurnPart(id, call, state) => report(
                 self.host.turns.get(id),
                 Said::Part {
@@ -261,6 +336,7 @@ impl World {
                     name: "tool".into(),
                     kind: fanin_protocol::PartKind::Tool,
                     state: *state,
+                    args_hash: None,
                 },
             )?,
             Op::End(id, how) => report(self.host.runs.get(id), Said::Ended(ended(id, *how)))?,
@@ -273,9 +349,32 @@ impl World {
             Op::TurnEnd(id, how) => {
                 report(self.host.turns.get(id), Said::Ended(ended(&crate::op::job("turn"), *how)))?
             }
-            Op::Crash | Op::After(_) | Op::Alarm | Op::Wall(_) | Op::Why(_) | Op::WhyGroup(_) => {
-                Command::Tick
-            }
+            Op::Crash
+            | Op::Beat(_)
+            | Op::After(_)
+            | Op::Alarm
+            | Op::Wall(_)
+            | Op::Why(_)
+            | Op::WhyGroup(_) => Command::Tick,
+        })
+    }
+
+    /// Who speaks; `None` for a job that has never run.
+    fn by(&self, node: &NodeId) -> Option<By> {
+        match node {
+            NodeId::Session(id) => Some(By::Session(id.clone())),
+            NodeId::Job(id) => self.host.runs.get(id).copied().map(By::Run),
+        }
+    }
+
+    fn wanted(&self, wish: &Wish) -> Option<Wanted> {
+        Some(match wish {
+            Wish::All(by, jobs) => Wanted::All(self.by(by)?, jobs.clone()),
+            Wish::Any(by, jobs) => Wanted::Any(self.by(by)?, jobs.clone()),
+            Wish::Exact(by, id, lifetime) => Wanted::Exact(self.by(by)?, id.clone(), *lifetime),
+            Wish::Group(by, group) => Wanted::Group(self.by(by)?, group.clone()),
+            Wish::Wake(by) => Wanted::Wake(self.by(by)?),
+            Wish::Idle => Wanted::Idle,
         })
     }
 
@@ -303,7 +402,7 @@ impl World {
     }
 }
 
-fn launch(launching: &Launching) -> Launch {
+fn launch(launching: &Launching, parent: By) -> Launch {
     let spec = match launching.kind {
         JobKind::Closure => None,
         JobKind::Command => Some(Spec::Command(CommandSpec::shell("true"))),
@@ -321,7 +420,7 @@ fn launch(launching: &Launching) -> Launch {
     });
     Launch {
         members: members.collect(),
-        session: launching.session.clone(),
+        parent,
         group: launching.group.clone(),
         is_fresh: launching.is_fresh,
         joins_turn: launching.joins,
@@ -350,6 +449,7 @@ fn ended(id: &JobId, how: How) -> Ended {
         output: output(),
         exit: None,
         left: left.map(Arc::new),
+        is_safe: how == How::Safe,
     };
     let failed = |cause, code, message| ended_badly(cause, code, message, None);
     let survivor = || LeftProcess { pid: 7, pid_start: 70, program: "stubborn".into() };
@@ -359,6 +459,8 @@ fn ended(id: &JobId, how: How) -> Ended {
         How::Failed => failed(Cause::Failed, None, "it failed"),
         How::Panic => failed(Cause::Panic, None, "it panicked"),
         How::Spawn => failed(Cause::Spawn, Some(Code::ProgramNotFound), "no such program"),
+        How::Os => failed(Cause::Spawn, Some(Code::Os), "no more processes"),
+        How::Safe => failed(Cause::Failed, None, "it did not come up"),
         How::Lost => Ended::Lost,
         How::Left => {
             let left = Left { alive: [survivor()].into(), ..Left::default() };

@@ -1,5 +1,4 @@
-//! What can be asked of the machine: ten of the model's twelve commands. `Post` and `Limit` come with what needs
-//! them. Ids and chance come in with the command; the machine makes none.
+//! What can be asked of the machine: eleven of the model's twelve commands. `Post` comes with what needs it. Ids and chance come in with the command; the machine makes none.
 
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use fanin_protocol::{
     PartState, Policy, SessionId, SharedLimits, Spec, Status,
 };
 
+use crate::clock::Mono;
 use crate::state::{JobKey, SessionKey};
 
 /// A command. Each is one step, and the order of steps decides every race.
@@ -34,6 +34,8 @@ pub enum Command {
     Stop(Stop),
     /// What a runner or a guard says.
     Report(Report),
+    /// Changes a limit while what it binds lives.
+    Limit(Limit),
     /// Time has passed.
     Tick,
 }
@@ -49,8 +51,35 @@ pub struct Open {
     pub slots: Option<u32>,
     /// Default time between the polite and the forced stop.
     pub grace_ms: u64,
-    /// Chance, from which results draw their nonces.
+    /// Chance, from which results draw their nonces and retries their gaps.
     pub seed: u64,
+    /// How many jobs of a kind may start in a time.
+    pub rates: Vec<(JobKind, Rate)>,
+}
+
+/// A bound on starts: at most so many in any span of that length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Starts; at least 1.
+    pub starts: usize,
+    /// The span in milliseconds; at least 1.
+    pub per_ms: u64,
+}
+
+/// `Limit`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Limit {
+    /// Jobs that may run at once; `None` for no bound. What runs goes on (SC-11).
+    Slots(Option<u32>),
+    /// More time for a job that is not over (SC-19).
+    Extend {
+        /// The job.
+        job: JobId,
+        /// Its lifetime; `None` for the newest.
+        lifetime: Option<Lifetime>,
+        /// How much more, in milliseconds.
+        by_ms: u64,
+    },
 }
 
 /// `Close`.
@@ -104,11 +133,20 @@ impl Member {
     }
 }
 
+/// Who launches or waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Parent {
+    /// A session.
+    Session(SessionId),
+    /// An open run, of a job as a rule. It names the run and not the job, so that a stale run has no say (P5).
+    Run(RunRef),
+}
+
 /// `Launch`.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The parent.
-    pub session: SessionId,
+    pub parent: Parent,
     /// The group's id. Where it is known already, the existing group is the answer.
     pub group: GroupId,
     /// The host has just drawn the group's id by chance, so that the jobs' ids alone say what is known.
@@ -138,16 +176,16 @@ pub struct Take {
 /// What a waiter waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// All of these jobs of a session, in the order of the answer.
-    All(SessionId, Vec<JobId>),
-    /// The first of these jobs of a session.
-    Any(SessionId, Vec<JobId>),
+    /// All of these jobs, in the order of the answer.
+    All(Parent, Vec<JobId>),
+    /// The first of these jobs.
+    Any(Parent, Vec<JobId>),
     /// This life of a job, whether or not the id has another one by now.
-    Exact(SessionId, JobId, Lifetime),
+    Exact(Parent, JobId, Lifetime),
     /// A group's result.
-    Group(GroupId),
-    /// The next message in a session's inbox.
-    Wake(SessionId),
+    Group(Parent, GroupId),
+    /// The next message in the inbox of the one who waits.
+    Wake(Parent),
     /// No run of a job is open any more.
     Idle,
 }
@@ -216,7 +254,11 @@ pub enum Said {
         kind: PartKind,
         /// Where it is now.
         state: PartState,
+        /// A digest of its arguments, where it is known: equal arguments, equal digests.
+        args_hash: Option<u64>,
     },
+    /// The answer to [`Effect::Probe`](crate::Effect::Probe): when the run last showed a sign of work.
+    Beat(Mono),
     /// The run is over and all of it is gone, task joined and process reaped, but for what is named as left.
     Ended(Ended),
 }
@@ -264,6 +306,8 @@ pub enum Ended {
         exit: Option<Exit>,
         /// What its processes left.
         left: Option<Arc<Left>>,
+        /// Nothing of the job had taken effect yet (SC-17).
+        is_safe: bool,
     },
     /// The guard was dropped without a word of the body.
     Lost,
@@ -280,6 +324,8 @@ pub enum Reply {
     Launched(Launched),
     /// What became of each stopped job, in launch order.
     Stopped(Vec<(JobId, Stopped)>),
+    /// True where the job has more time now; false where it is over or stopping, or has no limit that could move.
+    Extended(bool),
     /// Nothing was done.
     Refused(Refusal),
 }
@@ -318,6 +364,25 @@ pub enum Refusal {
     /// The session is closed.
     #[error("session `{0}` is closed")]
     SessionClosed(SessionId),
+    /// The job, or one that it hangs below, is being stopped.
+    #[error("job `{0}` is being stopped: nothing more is launched below it, and no wake comes")]
+    Stopping(JobId),
+    /// The run that asks is over.
+    #[error("run {0} is over and has no say any more")]
+    RunOver(Fence),
+    /// A job would wait for itself, or for one that cannot end before it.
+    #[error("the job would wait for `{0}`, which is the job itself or hangs above it and ends only after it")]
+    OwnAncestor(JobId),
+    /// It would hang too deep.
+    #[error(
+        "a job here would be at depth {depth}; at most {max} is allowed: launch it from a node higher up, or raise `depth`"
+    )]
+    Depth {
+        /// How far below its session it would be.
+        depth: u32,
+        /// The bound.
+        max: u32,
+    },
     /// The session has an open turn.
     #[error("session `{0}` is in a turn already; one turn at a time")]
     TurnOpen(SessionId),
@@ -338,7 +403,7 @@ pub enum Refusal {
     #[error("group `{0}` is not known here")]
     UnknownGroup(GroupId),
     /// The group has another parent.
-    #[error("group `{0}` belongs to another session")]
+    #[error("group `{0}` belongs to another parent")]
     ForeignGroup(GroupId),
     /// Nothing to launch or to wait for.
     #[error("the list is empty; name at least one job")]
@@ -377,6 +442,9 @@ pub enum Refusal {
         /// What is wrong.
         error: SpecError,
     },
+    /// A limit cannot be set to this.
+    #[error("{0}")]
+    BadLimit(SpecError),
     /// The policy cannot be met.
     #[error("{0}")]
     BadPolicy(String),
@@ -410,6 +478,10 @@ impl Refusal {
         match self {
             Self::UnknownSession(_) => "unknown_session",
             Self::SessionClosed(_) => "session_closed",
+            Self::Stopping(_) => "stopping",
+            Self::RunOver(_) => "run_over",
+            Self::OwnAncestor(_) => "own_ancestor",
+            Self::Depth { .. } => "depth",
             Self::TurnOpen(_) => "turn_open",
             Self::UnknownJob(_) => "unknown_job",
             Self::NotCurrent { .. } => "not_current",
@@ -421,6 +493,7 @@ impl Refusal {
             Self::IdInUse(_) => "id_in_use",
             Self::StillReaping { .. } => "still_reaping",
             Self::BadSpec { .. } => "bad_spec",
+            Self::BadLimit(_) => "bad_limit",
             Self::BadPolicy(_) => "bad_policy",
             Self::QueueFull { .. } => "queue_full",
             Self::Draining => "draining",

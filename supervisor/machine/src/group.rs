@@ -2,20 +2,29 @@
 
 use std::sync::Arc;
 
-use fanin_protocol::record::{GroupFired, MessageTaken, StopTarget, TakenBy};
+use fanin_protocol::record::{GroupFired, MessageTaken, TakenBy};
 use fanin_protocol::{Cause, Outcome, Private};
 
 use crate::effect::Answer;
 use crate::out::Out;
 use crate::result;
 use crate::state::{Barrier, GroupKey, Phase, State};
+use crate::stop::Intent;
 use crate::timers::{Owner, Purpose};
-use crate::{stop, waiter};
+use crate::{job, quiet, sweep, waiter};
 
 /// Remembers when a group was sealed and arms its deadline.
 pub(crate) fn arm(state: &mut State, key: GroupKey) {
     let sealed_at = state.memory.clock.mono();
-    state.memory.barriers.insert(key, Barrier { sealed_at, deadline_passed: false, is_stopped: false });
+    let barrier = Barrier {
+        sealed_at,
+        quiet_at: quiet::quiet_at(sealed_at),
+        is_quiet: false,
+        deadline_passed: false,
+        is_stopped: false,
+    };
+    state.memory.barriers.insert(key, barrier);
+    quiet::watch(state);
     if let Some(at_ms) = state.group(key).and_then(|group| group.policy.at_ms) {
         state.memory.timers.arm(sealed_at.after(at_ms), Owner::Group(key), Purpose::Deadline);
     }
@@ -30,25 +39,20 @@ pub(crate) fn settle(state: &mut State, key: GroupKey, out: &mut Out) {
         "the counts of a group are not those of its members"
     );
     match state.phase(key) {
-        Some(Phase::Decided) => stop_rest(state, key, out),
+        Some(Phase::Decided) => stop_rest(state, key),
         Some(Phase::Ended) => fire(state, key, out),
         Some(Phase::Open | Phase::Running | Phase::Fired | Phase::Voided) | None => {}
     }
 }
 
 /// Tells the members still alive to stop; their endings bring the group back here.
-fn stop_rest(state: &mut State, key: GroupKey, out: &mut Out) {
+fn stop_rest(state: &mut State, key: GroupKey) {
     let Some(barrier) = state.memory.barriers.get_mut(&key) else { return };
     if barrier.is_stopped {
         return;
     }
     barrier.is_stopped = true;
-    let members = state.group(key).map(|group| group.members.clone()).unwrap_or_default();
-    for member in members {
-        let intent =
-            stop::Intent { target: StopTarget::Cancelled, cause: Cause::Group, code: None, grace_ms: None };
-        stop::stop_job(state, member, intent, out);
-    }
+    sweep::members(state, key, Intent { cause: Cause::Group, ..Intent::PARENT });
 }
 
 /// Fixes the result. From here on it is owed to the parent (BAR-4).
@@ -71,8 +75,9 @@ fn fire(state: &mut State, key: GroupKey, out: &mut Out) {
     state.memory.timers.clear(Owner::Group(key));
     close_taken(state, key, out);
     waiter::group_over(state, key, out);
-    if let Some(group) = state.group(key) {
-        state.memory.dirty.inboxes.push_back(group.session);
+    if let Some(parent) = state.group(key).map(|group| group.parent) {
+        state.memory.dirty.inboxes.push_back(parent);
+        job::child_over(state, parent);
     }
 }
 

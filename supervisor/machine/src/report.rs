@@ -6,25 +6,36 @@ use fanin_protocol::limits::{CALL_BYTES_MAX, PARTS_PER_RUN_MAX};
 use fanin_protocol::record::{RunBound, RunEnded, RunOutcome, StopTarget};
 use fanin_protocol::{Cause, Code, JobKind, PartKind, PartState, ToolPart, text};
 
-use crate::command::{Bound, Ended, Refusal, Reply, Report, RunNode, Said};
+use crate::command::{Bound, Ended, Refusal, Reply, Report, Said};
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
-use crate::timers::Owner;
-use crate::{job, run, session};
+use crate::timers::{Owner, Purpose};
+use crate::{activity, circuit, job, repeats, retry, run, session, sweep, tree, waiter};
 
 /// Takes in a report; its fence was checked.
 pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result<Reply, Refusal> {
-    let node = match report.run.node {
-        RunNode::Job(key) => Node::Job(key),
-        RunNode::Turn(key) => Node::Session(key),
-    };
+    let node = tree::node_of(report.run.node);
     match report.what {
         Said::Bound(bound) => {
             let Bound { pid, pid_start, boot_id, pgid, containment, external_session } = bound;
             let run = report.run.fence;
-            out.record(state, RunBound { run, pid, pid_start, boot_id, pgid, containment, external_session });
+            let record = RunBound { run, pid, pid_start, boot_id, pgid, containment, external_session };
+            match node {
+                Node::Job(key) => {
+                    out.record_of(state, key, record);
+                    state.memory.timers.disarm(Owner::Job(key), Purpose::Start(report.run.fence));
+                }
+                Node::Session(_) => out.record(state, record),
+            }
         }
-        Said::Part { call, name, kind, state: moved } => part(state, node, (call, name, kind, moved), out),
+        Said::Part { call, name, kind, state: moved, args_hash } => {
+            part(state, node, (call, name, kind, moved), args_hash, out);
+        }
+        Said::Beat(at) => {
+            if let Node::Job(key) = node {
+                activity::beat(state, key, report.run.fence, at, out);
+            }
+        }
         Said::Ended(ended) => match node {
             Node::Job(key) => run_ended(state, key, ended, out),
             Node::Session(key) => {
@@ -45,21 +56,28 @@ fn part(
     state: &mut State,
     node: Node,
     (call, name, kind, moved): (Arc<str>, Arc<str>, PartKind, PartState),
+    args_hash: Option<u64>,
     out: &mut Out,
 ) {
     let now_ms = state.memory.clock.wall_ms();
     let Some(run) = run::open(state, node) else { return };
-    let call = shortened(call);
-    let next = match run.parts.iter().find(|part| part.call == call) {
+    let (fence, call, name) = (run.fence, shortened(call), shortened(name));
+    let known = run.parts.iter().find(|part| part.call == call);
+    let is_new = known.is_none();
+    let next = match known {
         Some(part) => part.moved(moved, now_ms),
         None if run.parts.len() >= PARTS_PER_RUN_MAX => None,
         None => {
-            let pending = ToolPart::pending(run.fence, call, shortened(name), kind, now_ms);
+            let pending = ToolPart::pending(fence, call, Arc::clone(&name), kind, now_ms);
             if moved == PartState::Pending { Some(pending) } else { pending.moved(moved, now_ms) }
         }
     };
-    if let Some(part) = next {
-        out.record(state, part);
+    let Some(part) = next else { return };
+    let Node::Job(key) = node else { return out.record(state, part) };
+    out.record_of(state, key, part);
+    activity::part_moved(state, key);
+    if is_new && kind == PartKind::Tool {
+        repeats::called(state, key, fence, (&name, args_hash), out);
     }
 }
 
@@ -69,9 +87,11 @@ fn shortened(text: Arc<str>) -> Arc<str> {
 
 /// A run of a job is over and gone. What was wished before it ended decides how it counts (J-17, J-19).
 fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
+    sweep::catch_up(state, key, out);
     run::close_parts(state, Node::Job(key), out);
     let Some(job) = state.job(key) else { return };
     let Some(open) = &job.run else { return };
+    let is_safe = matches!(ended, Ended::Failed { is_safe: true, .. });
     let plain = run::ended(open.fence);
     let by_itself = match ended {
         Ended::Completed { output, exit, left }
@@ -83,7 +103,7 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
             RunEnded { outcome: RunOutcome::Failed, cause, code, message, exit, output, left, ..plain }
         }
         Ended::Completed { output, exit, left } => RunEnded { output, exit, left, ..plain },
-        Ended::Failed { cause, code, message, output, exit, left } => RunEnded {
+        Ended::Failed { cause, code, message, output, exit, left, is_safe: _ } => RunEnded {
             outcome: RunOutcome::Failed,
             cause: Some(cause),
             code,
@@ -112,16 +132,43 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
             },
             cause: Some(stop.cause),
             code: stop.code,
+            message: match stop.target {
+                StopTarget::Error => activity::message(state, key, by_itself.message),
+                StopTarget::Cancelled | StopTarget::Requeue => by_itself.message,
+            },
             ..by_itself
         },
     };
-    let fence = record.run;
+    let record = RunEnded { next: retry::next(state, key, &record, is_safe), ..record };
+    let (fence, kind) = (record.run, job.kind);
+    let start_failed = is_failed_start(&record, is_safe);
+    let has_failed = record.outcome != RunOutcome::Completed;
     let unreaped = record.left.as_ref().is_some_and(|left| left.is_unreaped()).then(|| job.id.clone());
     out.record_of(state, key, record);
     if let Some(id) = unreaped {
         job::note_unreaped(state, id, fence, out);
     }
     state.memory.forced.remove(&fence);
-    state.memory.timers.clear(Owner::Job(key));
+    state.memory.overdue.remove(&fence);
+    activity::run_over(state, key);
+    retry::arm(state, key);
+    waiter::run_over(state, key, out);
+    if has_failed && state.job(key).is_some_and(|job| job.stop.is_none()) {
+        // Its children are stopped first (J-8), and what is owed to this try is not owed to the next.
+        sweep::begin(state, Node::Job(key), None, out);
+    }
+    if start_failed {
+        circuit::failed(state, kind, out);
+    }
     state.memory.dirty.jobs.push_back(key);
+}
+
+/// True where the start failed and the job's own spec is not to blame: only then does it say something of its kind.
+fn is_failed_start(ended: &RunEnded, is_safe: bool) -> bool {
+    let by_system = match (ended.cause, ended.code) {
+        (Some(Cause::Spawn), code) => matches!(code, None | Some(Code::Os)),
+        (Some(Cause::Timeout), code) => code == Some(Code::Start),
+        _ => false,
+    };
+    by_system || is_safe && ended.outcome == RunOutcome::Failed && ended.cause != Some(Cause::Spawn)
 }

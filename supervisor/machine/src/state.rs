@@ -1,22 +1,29 @@
 //! All that the machine knows: facts, which are the fold of the records, and memory, which a crash may take.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::fmt;
-use std::hash::Hash;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::{
-    About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, Left, Lifetime, LogId,
-    Output, Policy, Seq, SessionId, SharedLimits, Spec, Status, ToolPart,
+    About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Left, Lifetime,
+    LogId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status, ToolPart,
 };
 
+use crate::activity::Clocks;
+use crate::circuit::Starts;
 use crate::clock::{Clock, Mono};
 use crate::command::WaiterId;
+use crate::repeats::Repeat;
+use crate::sweep::Sweep;
 use crate::timers::Timers;
 use crate::waiter::Waiter;
+
+mod index;
+mod runs;
+
+use index::Index;
+use runs::Runs;
 
 macro_rules! key {
     ($(#[$doc:meta])* $name:ident) => {
@@ -44,48 +51,6 @@ key!(
     /// Where a group is kept.
     GroupKey
 );
-
-/// From an id to where it is kept. It says nothing that the kept things do not say, so it shows nothing either.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Index<I: Eq + Hash, K>(HashMap<I, K>);
-
-impl<I: Eq + Hash, K> Default for Index<I, K> {
-    fn default() -> Self {
-        Self(HashMap::new())
-    }
-}
-
-impl<I: Eq + Hash, K> fmt::Debug for Index<I, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("..")
-    }
-}
-
-impl<I: Eq + Hash, K: Copy> Index<I, K> {
-    pub(crate) fn get(&self, id: &I) -> Option<K> {
-        self.0.get(id).copied()
-    }
-
-    /// Keeps the key under a new id; false where the id is known.
-    pub(crate) fn add(&mut self, id: I, key: K) -> bool {
-        match self.0.entry(id) {
-            Entry::Occupied(_) => false,
-            Entry::Vacant(free) => {
-                free.insert(key);
-                true
-            }
-        }
-    }
-
-    /// Keeps the key under an id, known or not: an id names its newest life.
-    pub(crate) fn put(&mut self, id: I, key: K) {
-        self.0.insert(id, key);
-    }
-
-    pub(crate) fn reserve(&mut self, more: usize) {
-        self.0.reserve(more);
-    }
-}
 
 /// The whole state.
 ///
@@ -116,16 +81,16 @@ pub struct Facts {
     pub(crate) session_index: Index<SessionId, SessionKey>,
     pub(crate) job_index: Index<JobId, JobKey>,
     pub(crate) group_index: Index<GroupId, GroupKey>,
-    /// Where each open run is, oldest first.
-    pub(crate) runs: BTreeMap<Fence, Node>,
+    /// Where each open run is.
+    pub(crate) runs: Runs,
     /// Open runs of jobs, which are the slots in use. Changed where a run starts or ends, nowhere else.
     pub(crate) running: u32,
-    /// Jobs in `queued`. Changed where a job is queued, starts, or ends from the queue, nowhere else.
+    /// Jobs in `queued`. Changed where a job is queued or queued again, starts, or ends from the queue, nowhere else.
     pub(crate) queued: u32,
 }
 
 /// A node of the tree that can have a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Node {
     Session(SessionKey),
     Job(JobKey),
@@ -143,8 +108,14 @@ pub(crate) struct Session {
     pub(crate) turns: u32,
     /// The group that the open turn's launches join; not sealed yet.
     pub(crate) turn_group: Option<GroupKey>,
-    /// Groups that have neither fired nor been voided.
-    pub(crate) unfired: BTreeSet<GroupKey>,
+    pub(crate) below: Below,
+}
+
+/// What hangs below a node that has launched: a session has it always, a job from its first launch to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Below {
+    /// Groups that have not fired; a voided one until its last member is over. Empty: the subtree is over.
+    pub(crate) open: BTreeSet<GroupKey>,
     /// Fired groups whose message nobody has taken, oldest first.
     pub(crate) inbox: VecDeque<GroupKey>,
 }
@@ -165,6 +136,7 @@ pub(crate) struct Job {
     /// What its records are about.
     pub(crate) about: Arc<About>,
     pub(crate) lifetime: Lifetime,
+    /// The session of its tree. Who launched it is its group's parent.
     pub(crate) session: SessionKey,
     pub(crate) group: GroupKey,
     pub(crate) index: u32,
@@ -182,6 +154,8 @@ pub(crate) struct Job {
     pub(crate) ended: Option<End>,
     /// Its result was taken by a wait of its parent.
     pub(crate) taken: bool,
+    /// What it has launched; apart, since most jobs launch nothing.
+    pub(crate) below: Option<Box<Below>>,
 }
 
 /// A recorded wish to stop a running job.
@@ -211,6 +185,8 @@ pub(crate) struct RunDetails {
     pub(crate) exit: Option<Exit>,
     pub(crate) output: Option<Output>,
     pub(crate) left: Option<Arc<Left>>,
+    /// Another try follows, not before this time (J-7).
+    pub(crate) retry_at_ms: Option<u64>,
 }
 
 impl LastRun {
@@ -239,8 +215,35 @@ impl Job {
         match (&self.ended, &self.run) {
             (Some(end), _) => end.status,
             (None, Some(_)) => Status::Running,
+            (None, None) if self.is_joining() => Status::Running,
             (None, None) => Status::Queued,
         }
+    }
+
+    /// True where its body is over and its children are not, so it is not over either (J-5).
+    pub(crate) fn is_joining(&self) -> bool {
+        self.run.is_none() && self.ended.is_none() && !self.awaits_start()
+    }
+
+    /// True where its last run did not end well.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.outcome != RunOutcome::Completed)
+    }
+
+    /// True where it waits for a start: its first, or one more after a run that failed.
+    pub(crate) fn awaits_start(&self) -> bool {
+        self.ended.is_none() && self.run.is_none() && (self.last.is_none() || self.retry_at_ms().is_some())
+    }
+
+    /// When the next try is due, where its last run is followed by one.
+    pub(crate) fn retry_at_ms(&self) -> Option<u64> {
+        let last = self.last.as_ref().filter(|_| self.run.is_none() && self.ended.is_none())?;
+        last.details.as_ref()?.retry_at_ms
+    }
+
+    /// Its limits, with the defaults of its kind.
+    pub(crate) fn limits(&self) -> JobLimits {
+        self.limits.or(JobLimits::of_kind(self.kind))
     }
 }
 
@@ -250,7 +253,7 @@ pub(crate) struct Group {
     pub(crate) id: GroupId,
     /// What its records are about.
     pub(crate) about: Arc<About>,
-    pub(crate) session: SessionKey,
+    pub(crate) parent: Node,
     pub(crate) members: Vec<JobKey>,
     pub(crate) policy: Policy,
     pub(crate) sealed: bool,
@@ -322,20 +325,34 @@ pub(crate) struct Memory {
     /// The host's mark of each job, by its key.
     pub(crate) tags: Vec<u64>,
     pub(crate) waiters: BTreeMap<WaiterId, Waiter>,
+    /// Waiters of a job's run: it takes them with it.
+    pub(crate) waits_of: BTreeMap<JobKey, Vec<WaiterId>>,
     /// Waiters by the job they look at.
     pub(crate) job_waiters: BTreeMap<JobKey, Vec<WaiterId>>,
     /// Waiters by the group they look at.
     pub(crate) group_waiters: BTreeMap<GroupKey, Vec<WaiterId>>,
-    /// Takers of a session's inbox, first come first served.
-    pub(crate) takers: BTreeMap<SessionKey, VecDeque<WaiterId>>,
+    /// Takers of an inbox, first come first served.
+    pub(crate) takers: BTreeMap<Node, VecDeque<WaiterId>>,
     /// Messages that a taker holds and has not acknowledged, and which taker.
     pub(crate) offered: BTreeMap<GroupKey, WaiterId>,
     /// Waiters for the time when no run is open.
     pub(crate) idle_waiters: Vec<WaiterId>,
     /// When each sealed group was sealed, and whether its deadline passed.
     pub(crate) barriers: BTreeMap<GroupKey, Barrier>,
+    /// The clocks of jobs that have limits of time and have been started.
+    pub(crate) clocks: BTreeMap<JobKey, Clocks>,
+    /// The last call of each run whose calls are counted.
+    pub(crate) repeats: BTreeMap<JobKey, Repeat>,
+    /// How starts go, by kind.
+    pub(crate) starts: Starts,
     /// Runs that were told to end by force.
     pub(crate) forced: BTreeSet<Fence>,
+    /// Runs whose time to go is over and that wait for those below them to be given up first.
+    pub(crate) overdue: BTreeSet<Fence>,
+    /// When all below a stopped job is stopped by force: the one deadline of its subtree (SC-2).
+    pub(crate) force_at: BTreeMap<JobKey, Mono>,
+    /// What is still to be told below nodes that go.
+    pub(crate) sweeps: VecDeque<Sweep>,
     /// Jobs of this epoch whose run was given up as unreaped, and that run; `None` once it was reported gone.
     pub(crate) unreaped: BTreeMap<JobKey, Option<Fence>>,
     /// Stale runs that a note was written for, the newest ones.
@@ -348,6 +365,9 @@ pub(crate) struct Memory {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Barrier {
     pub(crate) sealed_at: Mono,
+    /// When it counts as quiet, unless there is a record about one of its members; and whether that was noted.
+    pub(crate) quiet_at: Mono,
+    pub(crate) is_quiet: bool,
     pub(crate) deadline_passed: bool,
     /// The rest was told to stop.
     pub(crate) is_stopped: bool,
@@ -380,7 +400,7 @@ pub(crate) enum Closing {
 pub(crate) struct Dirty {
     pub(crate) jobs: VecDeque<JobKey>,
     pub(crate) groups: VecDeque<GroupKey>,
-    pub(crate) inboxes: VecDeque<SessionKey>,
+    pub(crate) inboxes: VecDeque<Node>,
 }
 
 impl State {
@@ -407,6 +427,14 @@ impl State {
         self.facts.sessions.get(key.index())
     }
 
+    /// True where the node is a session in a turn: it is busy, and its wakes are held (W-4).
+    pub(crate) fn is_in_turn(&self, node: Node) -> bool {
+        match node {
+            Node::Session(key) => self.session(key).is_some_and(|session| session.turn.is_some()),
+            Node::Job(_) => false,
+        }
+    }
+
     /// The group's phase with what this epoch knows of its deadline.
     pub(crate) fn phase(&self, key: GroupKey) -> Option<Phase> {
         let passed = self.memory.barriers.get(&key).is_some_and(|barrier| barrier.deadline_passed);
@@ -419,6 +447,21 @@ impl State {
 }
 
 impl Facts {
+    /// Where the job of an id is, in its newest lifetime.
+    pub(crate) fn job_key(&self, id: &JobId) -> Option<JobKey> {
+        self.job_index.get(id, |key| self.jobs.get(key.index()).is_some_and(|job| job.id == *id))
+    }
+
+    /// Where the group of an id is.
+    pub(crate) fn group_key(&self, id: &GroupId) -> Option<GroupKey> {
+        self.group_index.get(id, |key| self.groups.get(key.index()).is_some_and(|group| group.id == *id))
+    }
+
+    /// Where the session of an id is.
+    pub(crate) fn session_key(&self, id: &SessionId) -> Option<SessionKey> {
+        self.session_index.get(id, |key| self.sessions.get(key.index()).is_some_and(|kept| kept.id == *id))
+    }
+
     /// The last record's place.
     pub const fn head(&self) -> Seq {
         self.head

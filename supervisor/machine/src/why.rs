@@ -2,20 +2,20 @@
 //! (G14).
 
 use fanin_protocol::limits::REASON_IDS_MAX;
-use fanin_protocol::{GroupId, JobId, PartKind, Reason};
+use fanin_protocol::{GroupId, JobId, PartKind, Reason, Status};
 
-use crate::state::{Closing, GroupKey, Job, JobKey, Phase, State};
-use crate::waiter;
+use crate::state::{Closing, GroupKey, Job, JobKey, Node, Phase, State};
+use crate::{retry, sweep, waiter};
 
 /// What a job waits for; empty where it is over or not known.
 pub fn job(state: &State, id: &JobId) -> Vec<Reason> {
-    let key = state.facts.job_index.get(id);
+    let key = state.facts.job_key(id);
     key.map(|key| job_reasons(state, key)).unwrap_or_default()
 }
 
 /// What a group or its message waits for; empty where nothing is owed any more or it is not known.
 pub fn group(state: &State, id: &GroupId) -> Vec<Reason> {
-    let key = state.facts.group_index.get(id);
+    let key = state.facts.group_key(id);
     key.map(|key| group_reasons(state, key)).unwrap_or_default()
 }
 
@@ -24,12 +24,21 @@ pub(crate) fn job_reasons(state: &State, key: JobKey) -> Vec<Reason> {
     if job.ended.is_some() {
         return Vec::new();
     }
-    let Some(run) = &job.run else { return vec![queued(state, key, job)] };
     let mut reasons = Vec::new();
-    if let Some(stop) = job.stop {
-        let forced = state.memory.forced.contains(&run.fence);
-        reasons.push(Reason::Stopping { cause: stop.cause, forced });
+    // One below a node that goes is stopping with it, also before a record of its own says so.
+    let cause =
+        job.stop.map(|stop| stop.cause).or_else(|| sweep::inherited(state, key).map(|above| above.cause));
+    if let Some(cause) = cause {
+        let forced = job.run.as_ref().is_some_and(|run| state.memory.forced.contains(&run.fence));
+        reasons.push(Reason::Stopping { cause, forced });
     }
+    if job.status() == Status::Queued && reasons.is_empty() {
+        reasons.push(queued(state, key, job));
+    }
+    if job.is_joining() {
+        reasons.push(children(state, key));
+    }
+    let Some(run) = &job.run else { return reasons };
     for part in run.parts.iter().filter(|part| part.kind == PartKind::Question && !part.state.is_terminal()) {
         reasons.push(Reason::Question { call: part.call.clone() });
     }
@@ -39,9 +48,28 @@ pub(crate) fn job_reasons(state: &State, key: JobKey) -> Vec<Reason> {
     reasons
 }
 
+/// A body that is over waits for its children.
+fn children(state: &State, key: JobKey) -> Reason {
+    let below = state.facts.below(Node::Job(key));
+    let groups = below.into_iter().flat_map(|below| &below.open).filter_map(|group| state.group(*group));
+    let live = groups
+        .clone()
+        .flat_map(|group| &group.members)
+        .filter_map(|member| state.job(*member))
+        .filter(|job| job.ended.is_none());
+    let open = groups.map(|group| group.counts.launched - group.counts.ended()).sum();
+    Reason::Children { open, first: live.take(REASON_IDS_MAX).map(|job| job.id.clone()).collect() }
+}
+
 fn queued(state: &State, key: JobKey, job: &Job) -> Reason {
-    if state.memory.closing > Closing::No {
+    if state.memory.closing > Closing::No || state.facts.closed {
         return Reason::Draining;
+    }
+    if let Some(not_before_ms) = job.retry_at_ms().filter(|_| retry::is_waiting(state, key)) {
+        return Reason::Backoff { tries: job.runs, not_before_ms };
+    }
+    if let Some(reason) = state.memory.starts.reason(job.kind, key, state.memory.clock.mono()) {
+        return reason;
     }
     let line = state.memory.ready.get(&job.session).into_iter().flatten();
     let before = line.take_while(|waiting| **waiting != key).filter(|waiting| {
@@ -76,10 +104,7 @@ pub(crate) fn group_reasons(state: &State, key: GroupKey) -> Vec<Reason> {
 }
 
 fn message(state: &State, key: GroupKey) -> Reason {
-    let busy = state
-        .group(key)
-        .and_then(|group| state.session(group.session))
-        .is_some_and(|session| session.turn.is_some());
+    let busy = state.group(key).is_some_and(|group| state.is_in_turn(group.parent));
     if state.memory.offered.contains_key(&key) || waiter::holds(state, key) {
         Reason::Offered
     } else if busy {

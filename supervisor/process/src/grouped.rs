@@ -92,7 +92,8 @@ impl Grouped {
             alarm: None,
             is_gone: false,
         };
-        tree.watch = Some(Watch::new(group.leader()).map_err(failed("cannot watch the started process"))?);
+        let watch = Watch::new(group.leader()).map_err(failed("cannot watch the started process"));
+        tree.watch = Some(watch.map_err(NotStarted::after_start)?);
         Ok((tree, pipes))
     }
 

@@ -108,7 +108,7 @@ impl Shimmed {
         self.poll_heard(cx);
         match (self.started.take(), &self.lost) {
             (Some(started), _) => Poll::Ready(started.map_err(|error| spawn::explain(spec, &error))),
-            (None, Some(why)) => Poll::Ready(Err(NotStarted::new(Code::ShimLost, why))),
+            (None, Some(why)) => Poll::Ready(Err(NotStarted::new(Code::ShimLost, why).after_start())),
             (None, None) => Poll::Pending,
         }
     }

@@ -19,11 +19,18 @@ pub struct NotStarted {
     pub code: Code,
     /// In words, fit after "failed: ".
     pub message: String,
+    /// Nothing of it has run, so that another try cannot do anything twice.
+    pub is_safe: bool,
 }
 
 impl NotStarted {
     pub(crate) fn new(code: Code, message: &str) -> Self {
-        Self { code, message: text::cut(message, MESSAGE_BYTES_MAX).to_owned() }
+        Self { code, message: text::cut(message, MESSAGE_BYTES_MAX).to_owned(), is_safe: true }
+    }
+
+    /// Something of it may have run before it was given up.
+    pub(crate) fn after_start(self) -> Self {
+        Self { is_safe: false, ..self }
     }
 }
 

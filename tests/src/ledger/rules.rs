@@ -1,12 +1,14 @@
 //! Which record may not follow which. Each rule is written down once more here, from the semantics and not from
 //! the machine.
 
+use fanin_protocol::limits::DEPTH_MAX;
 use fanin_protocol::record::{
-    GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, MessageTaken, RunEnded,
-    RunOutcome, RunStarted, StopTarget, StoreOpened, TakenBy,
+    GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, LimitName, LimitsSet,
+    MessageTaken, Next, RunEnded, RunOutcome, RunStarted, StopTarget, StoreOpened, TakenBy,
 };
 use fanin_protocol::{
-    Cause, Entry, Fence, JobId, Lifetime, NodeId, Outcome, PartState, Record, SessionId, Status, ToolPart,
+    Cause, Code, Entry, Fence, JobId, Lifetime, NodeId, Outcome, PartState, Record, SessionId, Status,
+    ToolPart,
 };
 
 use super::{GroupSeen, JobSeen, Ledger, RunSeen, SessionSeen};
@@ -46,7 +48,8 @@ impl Ledger {
             Record::GroupVoided(body) => self.group_voided(body),
             Record::MessageTaken(body) => self.message_taken(body),
             Record::Note(_) => Ok(()),
-            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) | Record::LimitsSet(_) => {
+            Record::LimitsSet(body) => self.limits_set(body),
+            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) => {
                 Err(Broken { rule: "G2", what: format!("{} has no command yet", record.kind()) })
             }
         }
@@ -81,16 +84,25 @@ impl Ledger {
     }
 
     fn job_queued(&mut self, lifetime: Lifetime, body: &JobQueued) -> Kept {
-        let NodeId::Session(session) = body.parent.clone() else {
-            return Err(Broken { rule: "G2", what: "a job below a job".into() });
+        let going = self.is_going_down(&body.parent);
+        ensure(!going, "SC-2", || format!("{} is launched below {}, which goes", body.job, body.parent))?;
+        let chain = self.chain(&body.parent);
+        ensure(chain.len() <= DEPTH_MAX as usize, "G11", || format!("{} is too deep: {chain:?}", body.job))?;
+        let session = match chain.last() {
+            Some(NodeId::Session(session)) => session.clone(),
+            _ => return Err(Broken { rule: "SC-1", what: format!("{} hangs in the air", body.job) }),
         };
+        if let NodeId::Job(parent) = &body.parent {
+            let runs = self.live_job(parent)?.run.is_some();
+            ensure(runs, "P5", || format!("{} is launched by {parent}, which does not run", body.job))?;
+        }
         let parent = self.open_session(&session)?;
         if parent.queued == 0 {
             parent.passed_by.clear();
         }
         parent.queued += 1;
         let group = self.groups.entry(body.group.clone()).or_insert_with(|| GroupSeen {
-            session: session.clone(),
+            parent: body.parent.clone(),
             members: Vec::new(),
             lives: Vec::new(),
             policy: None,
@@ -98,19 +110,21 @@ impl Ledger {
             voided: false,
             taken: None,
         });
-        let fits = group.session == session && group.policy.is_none() && !group.voided;
+        let fits = group.parent == body.parent && group.policy.is_none() && !group.voided;
         ensure(fits, "BAR-2", || format!("{} joins group {}", body.job, body.group))?;
         ensure(group.members.len() == body.index as usize, "BAR-1", || format!("index of {}", body.job))?;
         group.members.push(body.job.clone());
         group.lives.push(lifetime);
         let job = JobSeen {
             session,
+            parent: body.parent.clone(),
             group: body.group.clone(),
             lifetime,
             kind: body.kind,
             run: None,
             runs: 0,
             last: None,
+            retry_at_ms: None,
             stop: None,
             ended: None,
             taken: false,
@@ -125,7 +139,7 @@ impl Ledger {
 
     fn job_stopping(&mut self, body: &JobStopping) -> Kept {
         let job = self.live_job(&body.job)?;
-        ensure(job.run.is_some(), "J-10", || format!("{} stops and does not run", body.job))?;
+        ensure(job.runs > 0, "J-10", || format!("{} stops and does not run", body.job))?;
         let raises = match job.stop {
             None => true,
             Some((before, _)) => before != StopTarget::Cancelled && body.target == StopTarget::Cancelled,
@@ -136,6 +150,8 @@ impl Ledger {
     }
 
     fn job_ended(&mut self, body: &JobEnded) -> Kept {
+        self.subtree_over(&body.job)?;
+        self.follows_above(body)?;
         let job = self.live_job(&body.job)?;
         ensure(body.status.is_terminal(), "G2", || format!("{} ends as {}", body.job, body.status))?;
         ensure(job.run.is_none(), "J-18", || format!("{} ends and its run is open", body.job))?;
@@ -145,7 +161,7 @@ impl Ledger {
             }
             Some((StopTarget::Error, cause)) => body.status == Status::Error && body.cause == Some(cause),
             Some((StopTarget::Requeue, _)) => false,
-            None if job.runs == 0 => body.status != Status::Completed,
+            None if job.runs == 0 || job.retry_at_ms.is_some() => body.status != Status::Completed,
             None => {
                 let completed = job.last == Some(RunOutcome::Completed);
                 body.status == if completed { Status::Completed } else { Status::Error }
@@ -157,13 +173,39 @@ impl Ledger {
         let gives_cause = body.cause.is_some() == (body.status != Status::Completed);
         ensure(gives_cause, "G2", || format!("cause of {body:?}"))?;
         let never_ran = job.runs == 0;
+        let retries = job.retry_at_ms.take().is_some();
         job.ended = Some(body.clone());
         let session = job.session.clone();
-        self.queued -= u32::from(never_ran);
+        self.queued -= u32::from(never_ran || retries);
+        self.retrying -= u32::from(retries);
         if let Some(session) = self.sessions.get_mut(&session) {
             session.queued -= u32::from(never_ran);
         }
         Ok(())
+    }
+
+    /// J-6, J-8, J-11: a job is over when all below it is: its children, its groups, and what was owed to it.
+    fn subtree_over(&self, id: &JobId) -> Kept {
+        let own = NodeId::Job(id.clone());
+        let child = self.jobs.iter().find(|(_, job)| job.parent == own && job.ended.is_none());
+        ensure(child.is_none(), "J-6", || format!("{id} ends before its child {child:?}"))?;
+        let open = |group: &&GroupSeen| {
+            let fired = group.fired.is_some() && group.taken.is_some();
+            group.parent == own && !group.voided && !fired
+        };
+        let group = self.groups.values().find(open);
+        ensure(group.is_none(), "BAR-9", || format!("{id} ends and leaves {group:?}"))
+    }
+
+    /// SC-2: what ends below a stopped job ends cancelled, also where it finished before it was told.
+    fn follows_above(&self, body: &JobEnded) -> Kept {
+        let chain = self.chain(&NodeId::Job(body.job.clone()));
+        let stopped = chain.iter().skip(1).find(|node| match node {
+            NodeId::Job(id) => self.jobs.get(id).is_some_and(|job| job.stop.is_some()),
+            NodeId::Session(id) => self.sessions.get(id).is_some_and(|session| session.closed),
+        });
+        let fits = stopped.is_none() || body.status == Status::Cancelled;
+        ensure(fits, "SC-2", || format!("{body:?} below {stopped:?}, which was stopped"))
     }
 
     fn run_started(&mut self, fence: Fence, body: &RunStarted) -> Kept {
@@ -176,15 +218,23 @@ impl Ledger {
                 ensure(session.turns == body.attempt, "G2", || format!("turn {} of {id}", body.attempt))?;
             }
             NodeId::Job(id) => {
+                // Its own last try may have failed: that takes down what hung below it, not the next try.
+                let parent = self.live_job(id)?.parent.clone();
+                let going = self.is_going_down(&parent);
+                ensure(!going, "SC-2", || format!("{id} starts below one that goes"))?;
                 let job = self.live_job(id)?;
                 ensure(job.run.is_none(), "A-1", || format!("two runs of {id}"))?;
-                ensure(job.runs == 0 && job.stop.is_none(), "G7", || format!("a new run of {id}"))?;
+                let retries = job.retry_at_ms.take().is_some();
+                let may_run = (job.runs == 0 || retries) && job.stop.is_none();
+                ensure(may_run, "G7", || format!("a new run of {id}"))?;
+                ensure(job.runs + 1 == body.attempt, "G2", || format!("try {} of {id}", body.attempt))?;
                 job.run = Some(fence);
                 job.runs += 1;
                 let (group, session, lifetime) = (job.group.clone(), job.session.clone(), job.lifetime);
                 self.running += 1;
                 self.queued -= 1;
-                self.in_turn(id, &session, lifetime)?;
+                self.retrying -= u32::from(retries);
+                self.in_turn(id, &session, (lifetime, retries))?;
                 let voided = self.groups.get(&group).is_some_and(|group| group.voided);
                 ensure(!voided, "BAR-9", || format!("{id} starts and its group is voided"))?;
             }
@@ -195,14 +245,19 @@ impl Ledger {
     }
 
     /// SC-9: sessions in turn, and launch order inside one.
-    fn in_turn(&mut self, id: &JobId, session: &SessionId, lifetime: Lifetime) -> Kept {
-        let is_before = |job: &&JobSeen| job.session == *session && job.lifetime < lifetime;
+    fn in_turn(&mut self, id: &JobId, session: &SessionId, (lifetime, retries): (Lifetime, bool)) -> Kept {
+        if self.is_rated || self.failed_starts > 20 {
+            return Ok(());
+        }
+        // One that is tried again stands behind those that came up meanwhile.
+        let is_before =
+            |job: &&JobSeen| job.session == *session && job.lifetime < lifetime && job.retry_at_ms.is_none();
         let mut queued = self.jobs.values().filter(|job| job.status() == Status::Queued);
         let passed = queued.find(is_before);
         ensure(passed.is_none(), "SC-9", || format!("{id} starts before {passed:?}"))?;
         for (other, seen) in &mut self.sessions {
             if other == session {
-                seen.queued -= 1;
+                seen.queued -= u32::from(!retries);
                 seen.passed_by.clear();
             } else if seen.queued > 0 {
                 let is_first = seen.passed_by.insert(session.clone());
@@ -223,10 +278,35 @@ impl Ledger {
                 let job = self.live_job(&id)?;
                 job.run = None;
                 job.last = Some(body.outcome);
+                if let Next::Retry { not_before_ms } = body.next {
+                    let may = job.stop.is_none() && body.outcome == RunOutcome::Failed;
+                    ensure(may, "J-17", || format!("{id} is tried again after {:?}", job.stop))?;
+                    job.retry_at_ms = Some(not_before_ms);
+                    self.queued += 1;
+                    self.retrying += 1;
+                }
+                let by_system =
+                    matches!(body.code, None | Some(Code::Os)) && body.cause == Some(Cause::Spawn);
+                let start = body.code == Some(Code::Start) || by_system;
+                self.failed_starts += u32::from(start || body.cause == Some(Cause::Failed));
                 self.running -= 1;
             }
         }
         Ok(())
+    }
+
+    fn limits_set(&mut self, body: &LimitsSet) -> Kept {
+        let names: Vec<LimitName> = body.limits.keys().copied().collect();
+        match &body.node {
+            None => ensure(names == [LimitName::Slots], "SC-11", || format!("{body:?}")),
+            Some(NodeId::Job(id)) => {
+                self.extended += 1;
+                let is_stopping = self.live_job(id)?.stop.is_some();
+                let fits = !is_stopping && !names.is_empty() && !names.contains(&LimitName::Slots);
+                ensure(fits, "SC-19", || format!("{body:?}"))
+            }
+            Some(NodeId::Session(_)) => ensure(false, "SC-19", || format!("{body:?}")),
+        }
     }
 
     /// forward only, a start once set stays, an end is not before it.
@@ -311,8 +391,8 @@ impl Ledger {
         let group = some(self.groups.get_mut(&body.group), "G5", || format!("no group {}", body.group))?;
         ensure(group.fired.is_none() && !group.voided, "G5", || format!("{} is voided", body.group))?;
         group.voided = true;
-        let closed = self.sessions.get(&group.session).is_some_and(|session| session.closed);
-        ensure(closed, "BAR-9", || format!("{} is voided and its parent lives", body.group))
+        let parent = group.parent.clone();
+        ensure(self.is_going(&parent), "BAR-9", || format!("{} is voided and its parent lives", body.group))
     }
 
     fn message_taken(&mut self, body: &MessageTaken) -> Kept {
@@ -321,8 +401,15 @@ impl Ledger {
             let group = some(self.groups.get_mut(id), "G6", || format!("no group {id}"))?;
             ensure(group.fired.is_some() && group.taken.is_none(), "G6", || format!("{id} is taken"))?;
             group.taken = Some(body.by);
-            let closed = self.sessions.get(&group.session).is_some_and(|session| session.closed);
-            ensure(closed == (body.by == TakenBy::Void), "BAR-9", || format!("{id} by {:?}", body.by))?;
+            let parent = group.parent.clone();
+            let holds = match (&parent, body.by) {
+                (NodeId::Session(_), by) => self.is_going(&parent) == (by == TakenBy::Void),
+                // The body of a job is over before the job is, and can take nothing any more.
+                (NodeId::Job(_), TakenBy::Void) => !self.is_idle(&parent),
+                (NodeId::Job(_), TakenBy::Waiter | TakenBy::Inbox) => self.is_idle(&parent),
+                (NodeId::Job(_), TakenBy::Results) => true,
+            };
+            ensure(holds, "BAR-9", || format!("{id} by {:?}", body.by))?;
         }
         for lifetime in &body.results {
             let id = some(self.lifetimes.get(lifetime), "G6", || format!("no lifetime {lifetime}"))?;

@@ -2,18 +2,20 @@
 //!
 //! What is left out is what most scripts mean: the session `s`, groups `g1`, `g2` and so on, commands, no limits.
 
-use fanin_machine::{WaiterId, Wanted};
+use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, PartKind, PartState, Policy, SessionId,
+    Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, NodeId, PartKind, PartState, Policy, SessionId,
 };
 
-use super::{Aim, How, Launching, Op};
+use super::{Aim, How, Launching, Op, Wish};
 
 /// A script, and what holds for the whole of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Script {
     /// `slots N` at its start.
     pub slots: Option<u32>,
+    /// `rate N MS` at its start: so many commands may start in that time.
+    pub rate: Option<(usize, u64)>,
     /// What happens.
     pub ops: Vec<Op>,
 }
@@ -30,6 +32,7 @@ pub fn script(text: &str) -> Script {
         let words = Words::of(statement);
         match words.verb() {
             "slots" => read.slots = Some(words.word(1)).filter(|n| *n != "none").map(|n| number(n) as u32),
+            "rate" => read.rate = Some((number(words.word(1)) as usize, number(words.word(2)))),
             _ => read.ops.push(op(&words, &mut groups)),
         }
     }
@@ -60,6 +63,10 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "part" => Op::Part(words.job(1), words.call(), PartKind::Tool, words.moved()),
         "question" => Op::Part(words.job(1), words.call(), PartKind::Question, words.moved()),
         "turn-part" => Op::TurnPart(words.session(1), words.call(), words.moved()),
+        "call" => Op::Call(words.job(1), words.call(), words.number("args").unwrap_or(0)),
+        "beat" => Op::Beat(words.job(1)),
+        "set-slots" => Op::Slots(Some(words.word(1)).filter(|n| *n != "none").map(|n| number(n) as u32)),
+        "extend" => Op::Extend(words.job(1), number(words.word(2))),
         "late" => Op::Late(words.job(1), words.how(2)),
         "end" => Op::End(words.job(1), words.how(2)),
         "forged" => Op::Forged(words.job(1), words.job(2)),
@@ -93,7 +100,7 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
         }
     }
     Launching {
-        session: words.option("in").map_or_else(|| session("s"), session),
+        parent: words.parent(),
         group: words.option("as").map_or_else(
             || {
                 *groups += 1;
@@ -108,23 +115,29 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
         kind,
         limits: JobLimits {
             queue_ms: words.number("queue"),
+            start_ms: words.number("start"),
             run_ms: words.number("run"),
+            total_ms: words.number("total"),
+            idle_ms: words.number("idle"),
+            retries: words.number("retries").map(|n| n as u32),
+            repeats: words.number("repeats").map(|n| n as u32),
             grace_ms: words.number("grace"),
         },
         jobs,
     }
 }
 
-fn wanted(words: &Words<'_>) -> Wanted {
-    let parent = words.option("in").map_or_else(|| session("s"), session);
+fn wanted(words: &Words<'_>) -> Wish {
+    let parent = words.parent();
     let jobs = || words.rest(3).map(job).collect();
     match words.word(2) {
-        "all" => Wanted::All(parent, jobs()),
-        "any" => Wanted::Any(parent, jobs()),
-        "exact" => Wanted::Exact(parent, job(words.word(3)), Lifetime(number(words.word(4)))),
-        "group" => Wanted::Group(group(words.word(3))),
-        "wake" => Wanted::Wake(words.session(3)),
-        "idle" => Wanted::Idle,
+        "all" => Wish::All(parent, jobs()),
+        "any" => Wish::Any(parent, jobs()),
+        "exact" => Wish::Exact(parent, job(words.word(3)), Lifetime(number(words.word(4)))),
+        "group" => Wish::Group(parent, group(words.word(3))),
+        "wake" if words.words.len() > 3 => Wish::Wake(NodeId::Session(words.session(3))),
+        "wake" => Wish::Wake(parent),
+        "idle" => Wish::Idle,
         word => panic!("nothing to wait for: `{word}`"),
     }
 }
@@ -162,6 +175,15 @@ impl<'a> Words<'a> {
         self.option(name).map(number)
     }
 
+    /// `in=` a session, or `below=` a job; else session `s`.
+    fn parent(&self) -> NodeId {
+        match (self.option("below"), self.option("in")) {
+            (Some(name), _) => NodeId::Job(job(name)),
+            (None, Some(name)) => NodeId::Session(session(name)),
+            (None, None) => NodeId::Session(session("s")),
+        }
+    }
+
     fn session(&self, place: usize) -> SessionId {
         session(self.words.get(place).copied().unwrap_or("s"))
     }
@@ -185,6 +207,8 @@ impl<'a> Words<'a> {
             "failed" => How::Failed,
             "panic" => How::Panic,
             "spawn" => How::Spawn,
+            "os" => How::Os,
+            "safe" => How::Safe,
             "lost" => How::Lost,
             "left" => How::Left,
             "stopped" => How::Stopped,

@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use fanin_machine::{WaiterId, Wanted};
-use fanin_protocol::{JobKind, PartKind, PartState, Policy};
+use fanin_machine::WaiterId;
+use fanin_protocol::{JobKind, NodeId, PartKind, PartState, Policy};
 
-use super::{Aim, How, Launching, Op};
+use super::{Aim, How, Launching, Op, Wish};
 
 impl Display for Op {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -43,6 +43,11 @@ impl Display for Op {
                 write!(f, "question {id} c{call} {}", moved(*state))
             }
             Self::TurnPart(id, call, state) => write!(f, "turn-part {id} c{call} {}", moved(*state)),
+            Self::Call(id, call, args) => write!(f, "call {id} c{call} args={args}"),
+            Self::Beat(id) => write!(f, "beat {id}"),
+            Self::Slots(None) => f.write_str("set-slots none"),
+            Self::Slots(Some(slots)) => write!(f, "set-slots {slots}"),
+            Self::Extend(id, ms) => write!(f, "extend {id} {ms}"),
             Self::End(id, how) => write!(f, "end {id} {how}"),
             Self::Late(id, how) => write!(f, "late {id} {how}"),
             Self::Forged(run, at) => write!(f, "forged {run} {at}"),
@@ -58,7 +63,7 @@ impl Display for Op {
 impl Display for Launching {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(if self.joins { "start" } else { "launch" })?;
-        write!(f, " in={} as={}", self.session, self.group)?;
+        write!(f, " {} as={}", By(&self.parent), self.group)?;
         if self.is_fresh {
             f.write_str(" fresh")?;
         }
@@ -75,7 +80,12 @@ impl Display for Launching {
         option(f, "not_ok", not_ok.map(u64::from))?;
         option(f, "deadline", at_ms)?;
         option(f, "queue", self.limits.queue_ms)?;
+        option(f, "start", self.limits.start_ms)?;
         option(f, "run", self.limits.run_ms)?;
+        option(f, "total", self.limits.total_ms)?;
+        option(f, "idle", self.limits.idle_ms)?;
+        option(f, "retries", self.limits.retries.map(u64::from))?;
+        option(f, "repeats", self.limits.repeats.map(u64::from))?;
         option(f, "grace", self.limits.grace_ms)?;
         self.jobs.iter().try_for_each(|id| write!(f, " {id}"))
     }
@@ -89,6 +99,8 @@ impl Display for How {
             Self::Failed => "failed",
             Self::Panic => "panic",
             Self::Spawn => "spawn",
+            Self::Os => "os",
+            Self::Safe => "safe",
             Self::Lost => "lost",
             Self::Left => "left",
             Self::Stopped => "stopped",
@@ -105,23 +117,35 @@ impl Display for Named {
     }
 }
 
-struct Asked<'a>(&'a Wanted);
+/// A parent as scripts write it.
+struct By<'a>(&'a NodeId);
+
+impl Display for By<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            NodeId::Session(id) => write!(f, "in={id}"),
+            NodeId::Job(id) => write!(f, "below={id}"),
+        }
+    }
+}
+
+struct Asked<'a>(&'a Wish);
 
 impl Display for Asked<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Wanted::All(session, jobs) => {
-                write!(f, "all in={session}")?;
+            Wish::All(by, jobs) => {
+                write!(f, "all {}", By(by))?;
                 jobs.iter().try_for_each(|id| write!(f, " {id}"))
             }
-            Wanted::Any(session, jobs) => {
-                write!(f, "any in={session}")?;
+            Wish::Any(by, jobs) => {
+                write!(f, "any {}", By(by))?;
                 jobs.iter().try_for_each(|id| write!(f, " {id}"))
             }
-            Wanted::Exact(session, id, lifetime) => write!(f, "exact in={session} {id} {lifetime}"),
-            Wanted::Group(id) => write!(f, "group {id}"),
-            Wanted::Wake(session) => write!(f, "wake {session}"),
-            Wanted::Idle => f.write_str("idle"),
+            Wish::Exact(by, id, lifetime) => write!(f, "exact {} {id} {lifetime}", By(by)),
+            Wish::Group(by, id) => write!(f, "group {} {id}", By(by)),
+            Wish::Wake(by) => write!(f, "wake {}", By(by)),
+            Wish::Idle => f.write_str("idle"),
         }
     }
 }

@@ -142,9 +142,13 @@ async fn the_record_says_who_the_process_is_and_how_it_is_held() {
     assert_eq!((bound.pgid, bound.containment), (Some(pid), Some(Containment::Shim)));
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     assert_eq!(bound.boot_id.as_deref(), Some(boot.trim()));
-    let environ = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
-    let mark = environ.split('\0').find_map(|variable| variable.strip_prefix("FANIN_RUN=log_")).unwrap();
-    assert!(mark.ends_with(&format!(":{}", event.run().unwrap())), "{mark}");
+    // A process that is just becoming its program shows no environment yet.
+    let mark = || {
+        let environ = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+        environ.split('\0').find_map(|variable| variable.strip_prefix("FANIN_RUN=log_").map(str::to_owned))
+    };
+    until("its mark is there", || mark().is_some()).await;
+    assert!(mark().unwrap().ends_with(&format!(":{}", event.run().unwrap())), "{:?}", mark());
     job.cancel().await.unwrap();
     shimmed.supervisor.shutdown().await;
 }

@@ -31,23 +31,23 @@ fn a_stopped_run_that_leaves_something_alive_is_unreaped_too() {
     check(
         "launch a b run=50; stop a; end a left; after 50; end b left",
         expect![[r#"
-        job.queued a
-        job.queued b
-        group.sealed [a b]
-        run.started a
-        run.started b
-        job.stopping a cancelled/user
-        -> Polite stop of a
-        run.ended a cancelled
-        note unreaped a
-        job.ended a cancelled/user unreaped
-        job.stopping b error/timeout
-        -> Polite stop of b
-        run.ended b failed
-        note unreaped b
-        job.ended b error/timeout.run unreaped
-        group.fired none_ok [a cancelled/user, b error/timeout]
-    "#]],
+            job.queued a
+            job.queued b
+            group.sealed [a b]
+            run.started a
+            run.started b
+            job.stopping a cancelled/user
+            -> Polite stop of a
+            run.ended a cancelled
+            note unreaped a
+            job.ended a cancelled/user unreaped
+            job.stopping b error/timeout
+            -> Polite stop of b
+            run.ended b failed: `timeout` of 50ms passed; it left something
+            note unreaped b
+            job.ended b error/timeout.run unreaped
+            group.fired none_ok [a cancelled/user, b error/timeout]
+        "#]],
     );
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn of(
         message.push_str(&survivors(left));
     }
     let message = text::cut(&message, MESSAGE_BYTES_MAX).to_owned();
-    let failure = code.map(|code| Failure { cause: Cause::Failed, code: Some(code), message });
+    let failure = code.map(|code| Failure::new(Cause::Failed, Some(code), message));
     Ending { failure, exit, output, left }
 }
 

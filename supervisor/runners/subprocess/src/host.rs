@@ -19,6 +19,9 @@ pub(crate) trait Host: Send + Sync {
     /// Takes who the started command is.
     fn bound(&self, bound: Bound);
 
+    /// The command has written something: a sign of work.
+    fn beat(&self);
+
     /// Takes the latest line of output.
     fn progress(&self, line: &str);
 }
@@ -41,6 +44,10 @@ impl Host for RunContext {
 
     fn bound(&self, bound: Bound) {
         Self::bound(self, bound);
+    }
+
+    fn beat(&self) {
+        Self::beat(self);
     }
 
     fn progress(&self, line: &str) {

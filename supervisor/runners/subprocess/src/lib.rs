@@ -39,10 +39,10 @@ mod run;
 mod run_tests;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 pub use fanin_process::shim;
-use fanin_protocol::{Cause, JobKind, Spec};
+use fanin_protocol::{Cause, CommandSpec, JobKind, PARENT_VARIABLE, ParentMark, Spec};
 use fanin_supervisor::{Ending, RunContext, RunFuture, Runner};
 
 /// Runs command jobs. It needs a tokio runtime with I/O and time enabled.
@@ -97,11 +97,27 @@ impl Runner for SubprocessRunner {
         let shim = self.shim.clone();
         Box::pin(async move {
             match &*spec {
-                Spec::Command(command) => run::run(command, shim.as_deref(), &context).await,
+                Spec::Command(command) => {
+                    run::run(&marked(command, &context), shim.as_deref(), &context).await
+                }
                 Spec::Agent(_) => Ending::failed(Cause::Spawn, None, not_a_command(&spec)),
             }
         })
     }
+}
+
+/// The command with the mark of its job in its environment, so that what it starts knows whose child it is.
+fn marked(command: &CommandSpec, context: &RunContext) -> CommandSpec {
+    static DEPTH: LazyLock<u32> = LazyLock::new(|| {
+        // A mark that is none says nothing; a program that minds refuses it before it launches.
+        let ours = ParentMark::read(std::env::var_os(PARENT_VARIABLE).as_deref());
+        ours.ok().flatten().map_or(0, |mark| mark.depth)
+    });
+    let mut command = command.clone();
+    if let Some(mark) = context.parent_mark(*DEPTH) {
+        command.env.insert(PARENT_VARIABLE.to_owned(), mark.to_string());
+    }
+    command
 }
 
 fn not_a_command(spec: &Spec) -> String {

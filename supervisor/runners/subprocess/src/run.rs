@@ -40,9 +40,10 @@ pub(crate) async fn run(spec: &CommandSpec, shim: Option<&Path>, host: &dyn Host
     ending::of(exit, is_lost, left, run.finish())
 }
 
-fn not_started(NotStarted { code, message }: NotStarted, left: Option<Left>) -> Ending {
-    let failure = Failure { cause: Cause::Spawn, code: Some(code), message };
-    Ending { failure: Some(failure), exit: None, output: JobOutput::default(), left }
+fn not_started(NotStarted { code, message, is_safe }: NotStarted, left: Option<Left>) -> Ending {
+    let failure = Failure::new(Cause::Spawn, Some(code), message);
+    let failure = if is_safe { failure.before_start() } else { failure };
+    Ending { left, ..failure.into() }
 }
 
 /// A command that was started.
@@ -193,7 +194,12 @@ impl<'h> Run<'h> {
         if let Poll::Ready(event) = self.poll_tree(cx) {
             return Poll::Ready(event);
         }
-        if !self.pipes.are_closed() && self.pipes.poll_read(cx, &mut self.capture).is_ready() {
+        let was_closed = self.pipes.are_closed();
+        let closed = !was_closed && self.pipes.poll_read(cx, &mut self.capture).is_ready();
+        if self.capture.take_fed() {
+            self.host.beat();
+        }
+        if closed {
             return Poll::Ready(Event::Closed);
         }
         self.poll_alarm(cx)
