@@ -11,7 +11,7 @@ use fanin_protocol::spec::millis;
 use tokio::runtime::Handle;
 
 use crate::chance;
-use crate::clock::{Clock, Clocks, SystemClock};
+use crate::clock::{Clock, Clocks};
 use crate::core::{CallError, Core};
 use crate::runner::Runner;
 use crate::scope::Scope;
@@ -55,18 +55,13 @@ pub struct Builder {
     slots: Option<usize>,
     grace: Duration,
     tail: usize,
-    clock: Box<dyn Clock>,
+    /// `None` for the system's.
+    clock: Option<Box<dyn Clock>>,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Self {
-            runners: Vec::new(),
-            slots: None,
-            grace: GRACE,
-            tail: TAIL_RECORDS,
-            clock: Box::new(SystemClock),
-        }
+        Self { runners: Vec::new(), slots: None, grace: GRACE, tail: TAIL_RECORDS, clock: None }
     }
 }
 
@@ -102,7 +97,7 @@ impl Builder {
     /// The wall clock for the times in records.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Box::new(clock);
+        self.clock = Some(Box::new(clock));
         self
     }
 
