@@ -21,6 +21,17 @@ use crate::scope::Scope;
 /// else.
 pub(crate) type Body = Box<dyn FnOnce(Start<'_>) -> AbortHandle + Send>;
 
+/// The same for a job that may run again: each call starts one run.
+pub(crate) type Rerun = Arc<dyn Fn(Start) -> AbortHandle + Send + Sync>;
+
+/// What a closure job does.
+pub(crate) enum Work {
+    /// For one run.
+    Once(Body),
+    /// For as many as there are.
+    Again(Rerun),
+}
+
 /// A run that is about to start.
 pub(crate) struct Start<'a> {
     pub(crate) cell: Arc<RunCell>,

@@ -44,7 +44,7 @@ impl Clocks {
 
     /// The time, behind the gate. `last` is what was read before.
     pub(crate) fn now(&self, last: &mut Option<Now>) -> Now {
-        let mono = Mono(u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let mono = self.mono();
         let wall_ms = match (&self.wall, &last) {
             (Some(clock), _) => clock.wall_ms(),
             // The system's clock is read once a millisecond: many steps fit into one, and a read is a part of a step.
@@ -52,6 +52,11 @@ impl Clocks {
             (None, _) => system_ms(),
         };
         *last.insert(Now { wall_ms, mono })
+    }
+
+    /// The time on the machine's clock.
+    pub(crate) fn mono(&self) -> Mono {
+        Mono(u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     /// The moment of a machine's time.

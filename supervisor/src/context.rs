@@ -1,10 +1,12 @@
 //! What a job's body sees of the supervisor.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use fanin_machine::{Command, Parent, Report, RunRef, Said};
+use fanin_machine::{Command, Mono, Parent, Report, RunRef, Said, State};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
 use fanin_protocol::{Fence, JobId, JobKind, Lifetime, ParentMark, PartKind, PartState, text};
 use parking_lot::Mutex;
@@ -27,6 +29,8 @@ pub(crate) struct RunCell {
     /// Its task, once there is one.
     pub(crate) task: OnceLock<AbortHandle>,
     progress: Mutex<Option<Arc<str>>>,
+    /// The last sign of work, on the machine's clock; 0 before the first.
+    last_beat: AtomicU64,
 }
 
 impl RunCell {
@@ -38,7 +42,8 @@ impl RunCell {
     ) -> Self {
         let launcher = Launcher::new(Handle::inside(core), Parent::Run(run));
         let (stop, task) = (StopSignal::new(), OnceLock::new());
-        Self { launcher, run, job, lifetime, kind, stop, task, progress: Mutex::default() }
+        let (progress, last_beat) = (Mutex::default(), AtomicU64::new(0));
+        Self { launcher, run, job, lifetime, kind, stop, task, progress, last_beat }
     }
 
     pub(crate) const fn core(&self) -> &Arc<Core> {
@@ -47,6 +52,11 @@ impl RunCell {
 
     pub(crate) fn progress(&self) -> Option<Arc<str>> {
         self.progress.lock().clone()
+    }
+
+    /// When the run last showed a sign of work that is no report.
+    pub(crate) fn last_beat(&self) -> Mono {
+        Mono(self.last_beat.load(Ordering::Relaxed))
     }
 
     /// Drops what is left of the run, at the next point where it yields.
@@ -90,10 +100,13 @@ impl RunContext {
     /// The job as a process of it shall know it, in a process at `depth` below all others (0 for one that is part of no
     /// job). Looked up when asked; `None` where the supervisor has forgotten the job.
     pub fn parent_mark(&self, depth: u32) -> Option<ParentMark> {
-        let info =
-            self.cell.core().look(|state| state.job_info_exact(&self.cell.job, self.cell.lifetime)).ok()?;
-        let depth = depth.saturating_add(1);
-        Some(ParentMark { session: info.session, job: info.job, lifetime: info.lifetime, depth })
+        let RunCell { job, lifetime, .. } = &*self.cell;
+        let mark = |state: &State| {
+            let info = state.job_info_exact(job, *lifetime).ok()?;
+            let depth = depth.saturating_add(state.job_depth(job, *lifetime).ok()?);
+            Some(ParentMark { session: info.session, job: info.job, lifetime: info.lifetime, depth })
+        };
+        self.cell.core().look(mark)
     }
 
     /// The run's fence: no other run has it.
@@ -129,8 +142,17 @@ impl RunContext {
         self.cell.stop.reached(StopStage::Forced).await;
     }
 
-    /// Says how far the work has come, in one line. Only the latest is kept, and no event tells of it.
+    /// Says that the work goes on, for a body that is quiet for longer than its idle limit. It costs next to nothing:
+    /// no event tells of it, and nobody is woken.
+    pub fn beat(&self) {
+        // Nothing else is read through it, so the order of these does not matter.
+        self.cell.last_beat.fetch_max(self.cell.core().now().0, Ordering::Relaxed);
+    }
+
+    /// Says how far the work has come, in one line. Only the latest is kept, and no event tells of it. It is a sign
+    /// of work, as [`RunContext::beat`].
     pub fn progress(&self, line: impl AsRef<str>) {
+        self.beat();
         let line = text::one_line(line.as_ref());
         *self.cell.progress.lock() = Some(text::cut(&line, PROGRESS_BYTES_MAX).into());
     }
@@ -143,7 +165,24 @@ impl RunContext {
 
     /// Announces a tool call. `call` names it inside this run; a name that was used before is the same call.
     pub fn tool(&self, call: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> ToolCall {
-        let call = ToolCall { context: self.clone(), call: call.into(), name: name.into(), is_over: false };
+        self.announce(call.into(), name.into(), None)
+    }
+
+    /// As [`RunContext::tool`], with a digest of the arguments: equal arguments give equal digests, whatever the
+    /// digest is made with. So the same call again and again is found (SC-15).
+    pub fn tool_with(
+        &self,
+        call: impl Into<Arc<str>>,
+        name: impl Into<Arc<str>>,
+        args: &(impl Hash + ?Sized),
+    ) -> ToolCall {
+        let mut hasher = DefaultHasher::new();
+        args.hash(&mut hasher);
+        self.announce(call.into(), name.into(), Some(hasher.finish()))
+    }
+
+    fn announce(&self, call: Arc<str>, name: Arc<str>, args_hash: Option<u64>) -> ToolCall {
+        let call = ToolCall { context: self.clone(), call, name, args_hash, is_over: false };
         call.say(PartState::Pending);
         call
     }
@@ -179,6 +218,7 @@ pub struct ToolCall {
     context: RunContext,
     call: Arc<str>,
     name: Arc<str>,
+    args_hash: Option<u64>,
     is_over: bool,
 }
 
@@ -202,7 +242,8 @@ impl ToolCall {
 
     fn say(&self, state: PartState) {
         let (call, name) = (Arc::clone(&self.call), Arc::clone(&self.name));
-        self.context.report(Said::Part { call, name, kind: PartKind::Tool, state });
+        let (kind, args_hash) = (PartKind::Tool, self.args_hash);
+        self.context.report(Said::Part { call, name, kind, state, args_hash });
     }
 }
 

@@ -11,14 +11,14 @@ use fanin_machine::log::Log;
 use fanin_machine::pump::{Batch, Pump};
 use fanin_machine::{
     Answer, Command, Effect, Ended, KillStage, Launch, Launched, Mono, Now, Out, Refusal, Reply, Report,
-    Said, State, WaiterId, step,
+    RunRef, Said, State, WaiterId, step,
 };
 use fanin_protocol::limits::{EFFECTS_ROOM, MESSAGE_BYTES_MAX};
 use fanin_protocol::{JobId, JobKind, Lifetime, Spec, text};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
-use crate::body::{Body, Start, discard};
+use crate::body::{Body, Start, Work, discard};
 use crate::clock::Clocks;
 use crate::context::RunCell;
 use crate::hosted::Hosted;
@@ -84,9 +84,10 @@ impl Batch for Released {
 enum Act {
     Spawn { cell: Arc<RunCell>, body: Option<Body>, spec: Option<Arc<Spec>> },
     Kill { cell: Arc<RunCell>, stage: KillStage },
+    Probe { run: RunRef, cell: Option<Arc<RunCell>> },
     Answer { waiter: WaiterId, answer: Answer },
     Alarm(Option<Mono>),
-    Discard(Body),
+    Discard(Work),
 }
 
 /// What the gate guards.
@@ -146,15 +147,15 @@ impl Core {
     pub(crate) fn launch(
         self: &Arc<Self>,
         mut launch: Launch,
-        bodies: Vec<Option<Body>>,
+        works: Vec<Option<Work>>,
     ) -> Result<Launched, CallError> {
         let mut unused = Vec::new();
         let stepped = self.pump.enter(
             |gated, released| {
-                gated.hosted.reserve(bodies.len());
-                let mut tags = Vec::with_capacity(bodies.len());
-                for (member, body) in launch.members.iter_mut().zip(bodies) {
-                    member.tag = gated.hosted.keep(body);
+                gated.hosted.reserve(works.len());
+                let mut tags = Vec::with_capacity(works.len());
+                for (member, work) in launch.members.iter_mut().zip(works) {
+                    member.tag = gated.hosted.keep(work);
                     tags.push(member.tag);
                 }
                 let stepped = self.step(gated, Command::Launch(launch), released);
@@ -169,7 +170,9 @@ impl Core {
         unused.into_iter().for_each(discard);
         match reply_of(stepped)? {
             Reply::Launched(launched) => Ok(launched),
-            Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Refused(_) => Err(CallError::Poisoned),
+            Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Extended(_) | Reply::Refused(_) => {
+                Err(CallError::Poisoned)
+            }
         }
     }
 
@@ -215,6 +218,7 @@ impl Core {
             Effect::Kill { stage, tag, .. } => {
                 hosted.find(tag).map(|cell| Act::Kill { cell: Arc::clone(cell), stage })
             }
+            Effect::Probe { run, tag } => Some(Act::Probe { run, cell: hosted.find(tag).map(Arc::clone) }),
             Effect::Answer { waiter, answer } => Some(Act::Answer { waiter, answer }),
             Effect::Alarm(at) => Some(Act::Alarm(at)),
             // The run is over or lost; its task ends by itself or was aborted.
@@ -238,11 +242,14 @@ impl Core {
             match act {
                 Act::Spawn { cell, body, spec } => self.spawn(cell, body, spec),
                 Act::Kill { cell, stage } => kill(&cell, stage),
+                Act::Probe { run, cell } => {
+                    self.probe(run, cell.map_or(Mono(0), |cell| cell.last_beat()));
+                }
                 Act::Answer { waiter, answer } => self.answer(waiter, answer),
                 Act::Alarm(at) => {
                     self.alarm.send_replace(at);
                 }
-                Act::Discard(body) => discard(body),
+                Act::Discard(work) => discard(work),
             }
         }
         if std::mem::take(&mut released.unfinished) {
@@ -272,6 +279,17 @@ impl Core {
     /// The runner for a kind of job.
     pub(crate) fn runner(&self, kind: JobKind) -> Option<&Arc<dyn Runner>> {
         self.runners.iter().find(|runner| runner.kind() == kind)
+    }
+
+    /// The time on the machine's clock.
+    pub(crate) fn now(&self) -> Mono {
+        self.clocks.mono()
+    }
+
+    /// Says when a run last showed a sign of work that was no report.
+    fn probe(self: &Arc<Self>, run: RunRef, last: Mono) {
+        // Refused only where the supervisor is closed: then no limit is kept any more.
+        drop(self.submit(Command::Report(Report { run, what: Said::Beat(last) })));
     }
 
     fn answer(self: &Arc<Self>, waiter: WaiterId, answer: Answer) {
@@ -368,6 +386,7 @@ impl RunCell {
                         message: text::cut(&failure.message, MESSAGE_BYTES_MAX).into(),
                         output: excerpt,
                         exit,
+                        is_safe: failure.is_safe,
                     },
                 }
             }

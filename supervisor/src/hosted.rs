@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::body::Body;
+use crate::body::{Body, Rerun, Work};
 use crate::context::RunCell;
 
 /// The jobs of a supervisor by their tags. A tag is a place here; it is used again once its job is over.
@@ -15,15 +15,30 @@ pub(crate) struct Hosted {
 
 enum Place {
     Free,
-    /// Not started. Jobs of a runner have no body of their own.
-    Waiting(Option<Body>),
-    Running(Arc<RunCell>),
+    /// Not started. Jobs of a runner have no work of their own.
+    Waiting(Option<Work>),
+    /// Started at least once.
+    Running {
+        cell: Arc<RunCell>,
+        again: Option<Rerun>,
+    },
+}
+
+impl Place {
+    /// What makes one run more, where that may be.
+    fn again(&self) -> Option<Rerun> {
+        match self {
+            Self::Waiting(Some(Work::Again(again))) => Some(Arc::clone(again)),
+            Self::Running { again, .. } => again.clone(),
+            Self::Waiting(Some(Work::Once(_)) | None) | Self::Free => None,
+        }
+    }
 }
 
 impl Hosted {
     /// Keeps a job that is about to be launched.
-    pub(crate) fn keep(&mut self, body: Option<Body>) -> u64 {
-        let place = Place::Waiting(body);
+    pub(crate) fn keep(&mut self, work: Option<Work>) -> u64 {
+        let place = Place::Waiting(work);
         let index = self.free.pop().unwrap_or(self.places.len());
         match self.places.get_mut(index) {
             Some(free) => *free = place,
@@ -40,39 +55,43 @@ impl Hosted {
     /// The job runs from now on. Returns its body, to start it.
     pub(crate) fn start(&mut self, tag: u64, cell: Arc<RunCell>) -> Option<Body> {
         let place = self.places.get_mut(usize::try_from(tag).ok()?)?;
-        match std::mem::replace(place, Place::Running(cell)) {
-            Place::Waiting(body) => body,
-            Place::Free | Place::Running(_) => None,
+        let again = place.again();
+        let before = std::mem::replace(place, Place::Running { cell, again: again.clone() });
+        match (again, before) {
+            (Some(again), _) => Some(Box::new(move |start| again(start))),
+            (None, Place::Waiting(Some(Work::Once(body)))) => Some(body),
+            (None, Place::Free | Place::Waiting(_) | Place::Running { .. }) => None,
         }
     }
 
     /// The job's run.
     pub(crate) fn find(&self, tag: u64) -> Option<&Arc<RunCell>> {
         match self.places.get(usize::try_from(tag).ok()?)? {
-            Place::Running(cell) => Some(cell),
+            Place::Running { cell, .. } => Some(cell),
             Place::Free | Place::Waiting(_) => None,
         }
     }
 
-    /// The job is over. Returns the body of one that never started, to be dropped outside: its destructor is
-    /// anybody's code.
-    pub(crate) fn forget(&mut self, tag: u64) -> Option<Body> {
+    /// The job is over. Returns the work of one that never started or could run again, to be dropped outside: its
+    /// destructor is anybody's code.
+    pub(crate) fn forget(&mut self, tag: u64) -> Option<Work> {
         let index = usize::try_from(tag).ok()?;
         let place = std::mem::replace(self.places.get_mut(index)?, Place::Free);
         if !matches!(place, Place::Free) {
             self.free.push(index);
         }
         match place {
-            Place::Waiting(body) => body,
+            Place::Waiting(work) => work,
+            Place::Running { again, .. } => again.map(Work::Again),
             // No foreign code runs here: what the run owned was dropped by its task.
-            Place::Free | Place::Running(_) => None,
+            Place::Free => None,
         }
     }
 
     /// All runs.
     pub(crate) fn runs(&self) -> impl Iterator<Item = &Arc<RunCell>> {
         self.places.iter().filter_map(|place| match place {
-            Place::Running(cell) => Some(cell),
+            Place::Running { cell, .. } => Some(cell),
             Place::Free | Place::Waiting(_) => None,
         })
     }

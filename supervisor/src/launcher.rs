@@ -129,8 +129,13 @@ impl Launcher {
     ) -> Result<Launched, LaunchError> {
         let core = self.handle.core();
         let mut members = Vec::with_capacity(specs.len());
-        let mut bodies = Vec::with_capacity(specs.len());
+        let mut works = Vec::with_capacity(specs.len());
         for (index, job) in specs.into_iter().enumerate() {
+            if job.limits.retries.is_some_and(|retries| retries > 0) && !job.is_rerunnable() {
+                let problem =
+                    "retries: this closure can run once only; make it with JobSpec::rerunnable".to_owned();
+                return Err(LaunchError::Rejected { index, problem });
+            }
             if let Some(spec) = &job.spec {
                 check(core, index, spec)?;
             }
@@ -143,7 +148,7 @@ impl Launcher {
                 limits: job.limits,
                 tag: 0,
             });
-            bodies.push(job.body);
+            works.push(job.work);
         }
         let launch = Launch {
             parent: self.parent.clone(),
@@ -153,7 +158,7 @@ impl Launcher {
             policy: options.policy,
             members,
         };
-        Ok(core.launch(launch, bodies)?)
+        Ok(core.launch(launch, works)?)
     }
 
     /// Waits until all of these jobs are over, and takes their results: they will not be part of a wake again. Jobs

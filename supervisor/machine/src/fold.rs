@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fanin_protocol::record::{
-    GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, MessageTaken, RunEnded,
-    RunStarted, StopTarget,
+    GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, LimitName, LimitsSet,
+    MessageTaken, Next, RunEnded, RunStarted, StopTarget,
 };
 use fanin_protocol::{
     About, Counts, Entry, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, Record, Seq, SessionId,
@@ -122,12 +122,15 @@ impl Facts {
             Record::GroupFired(body) => self.group_fired(body),
             Record::GroupVoided(body) => self.group_voided(body),
             Record::MessageTaken(body) => self.message_taken(body),
+            Record::LimitsSet(body) => self.limits_set(body, hint),
             Record::Note(body) => {
-                let about = body.job.as_ref().and_then(|id| self.about_noted(id, body.run));
+                let job = body.job.as_ref().and_then(|id| self.about_noted(id, body.run));
+                let group = || self.group_key(body.details.as_ref()?.group.as_ref()?);
+                let about = job.or_else(|| group().map(|key| self.about_group(key).0));
                 Ok((about.unwrap_or_default(), body.run))
             }
             // No command of this version produces them; an older reader of them would be this one.
-            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) | Record::LimitsSet(_) => {
+            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) => {
                 Err("this version does not know what follows from it")
             }
         }
@@ -277,7 +280,7 @@ impl Facts {
 
     fn job_stopping(&mut self, body: &JobStopping, hint: Near) -> Applied {
         let (key, job) = self.find_job(&body.job, hint)?;
-        if job.ended.is_some() || (job.run.is_none() && job.last.is_none()) {
+        if job.ended.is_some() || job.awaits_start() {
             return Err("the job does not run");
         }
         let after = match &job.stop {
@@ -301,7 +304,7 @@ impl Facts {
             return Err("what it launched is not over, or owed to it");
         }
         job.below = None;
-        let was_queued = job.runs == 0;
+        let was_queued = job.awaits_start();
         job.ended = Some(End {
             status: body.status,
             cause: body.cause,
@@ -339,8 +342,8 @@ impl Facts {
             }
             NodeId::Job(id) => {
                 let (key, job) = self.find_job(id, hint)?;
-                if job.ended.is_some() || job.run.is_some() {
-                    return Err("the job is over or runs");
+                if !job.awaits_start() {
+                    return Err("the job does not wait for a start");
                 }
                 job.run = Some(open(job.kind == JobKind::Closure));
                 job.runs += 1;
@@ -376,6 +379,7 @@ impl Facts {
             }
             Node::Job(key) => {
                 self.running -= 1;
+                self.queued += u32::from(matches!(body.next, Next::Retry { .. }));
                 if let Some(job) = self.jobs.get_mut(key.index()) {
                     job.run = None;
                     job.last = Some(LastRun {
@@ -401,6 +405,27 @@ impl Facts {
             None => run.parts.push(part.clone()),
         }
         Ok(about)
+    }
+
+    /// The slots of a supervisor are set by each opening, so a change of them ends with it and is no fact.
+    fn limits_set(&mut self, body: &LimitsSet, hint: Near) -> Applied {
+        let id = match &body.node {
+            None => return Ok(nothing()),
+            Some(NodeId::Job(id)) => id,
+            Some(NodeId::Session(_)) => return Err("a session has no limit that could be set"),
+        };
+        let (key, job) = self.find_job(id, hint)?;
+        if job.ended.is_some() {
+            return Err("the job is over");
+        }
+        let is_known = |name: &LimitName| matches!(name, LimitName::RunMs | LimitName::TotalMs);
+        if !body.limits.keys().all(is_known) {
+            return Err("a job has no such limit");
+        }
+        let limits = job.limits.edit();
+        limits.run_ms = body.limits.get(&LimitName::RunMs).copied().unwrap_or(limits.run_ms);
+        limits.total_ms = body.limits.get(&LimitName::TotalMs).copied().unwrap_or(limits.total_ms);
+        Ok(self.about_job(key))
     }
 
     fn group_sealed(&mut self, ts_ms: u64, body: &GroupSealed) -> Applied {
@@ -643,8 +668,14 @@ fn distinct<K: Copy + Ord>(keys: impl Iterator<Item = Option<K>>) -> Option<Vec<
 /// What a run left to say, where it is anything.
 fn details(body: &RunEnded) -> Option<Box<RunDetails>> {
     let RunEnded { message, exit, output, .. } = body;
-    let is_said = message.is_some() || exit.is_some() || output.is_some();
-    is_said.then(|| Box::new(RunDetails { message: message.clone(), exit: *exit, output: output.clone() }))
+    let retry_at_ms = match body.next {
+        Next::Retry { not_before_ms } => Some(not_before_ms),
+        Next::Settle | Next::Requeue => None,
+    };
+    let is_said = message.is_some() || exit.is_some() || output.is_some() || retry_at_ms.is_some();
+    let details =
+        || RunDetails { message: message.clone(), exit: *exit, output: output.clone(), retry_at_ms };
+    is_said.then(|| Box::new(details()))
 }
 
 fn next_key(len: usize) -> Result<u32, &'static str> {

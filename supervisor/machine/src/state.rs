@@ -6,12 +6,15 @@ use std::sync::Arc;
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::{
-    About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, Lifetime, LogId, Output,
-    Policy, Seq, SessionId, SharedLimits, Spec, Status, ToolPart,
+    About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Lifetime, LogId,
+    Output, Policy, Seq, SessionId, SharedLimits, Spec, Status, ToolPart,
 };
 
+use crate::activity::Clocks;
+use crate::circuit::Starts;
 use crate::clock::{Clock, Mono};
 use crate::command::WaiterId;
+use crate::repeats::Repeat;
 use crate::sweep::Sweep;
 use crate::timers::Timers;
 use crate::waiter::Waiter;
@@ -82,7 +85,7 @@ pub struct Facts {
     pub(crate) runs: Runs,
     /// Open runs of jobs, which are the slots in use. Changed where a run starts or ends, nowhere else.
     pub(crate) running: u32,
-    /// Jobs in `queued`. Changed where a job is queued, starts, or ends from the queue, nowhere else.
+    /// Jobs in `queued`. Changed where a job is queued or queued again, starts, or ends from the queue, nowhere else.
     pub(crate) queued: u32,
 }
 
@@ -181,6 +184,8 @@ pub(crate) struct RunDetails {
     pub(crate) message: Option<Arc<str>>,
     pub(crate) exit: Option<Exit>,
     pub(crate) output: Option<Output>,
+    /// Another try follows, not before this time (J-7).
+    pub(crate) retry_at_ms: Option<u64>,
 }
 
 /// How a job ended.
@@ -208,13 +213,29 @@ impl Job {
     }
 
     /// True where its body is over and its children are not, so it is not over either (J-5).
-    pub(crate) const fn is_joining(&self) -> bool {
-        self.run.is_none() && self.last.is_some() && self.ended.is_none()
+    pub(crate) fn is_joining(&self) -> bool {
+        self.run.is_none() && self.ended.is_none() && !self.awaits_start()
     }
 
     /// True where its last run did not end well.
     pub(crate) fn has_failed(&self) -> bool {
         self.last.as_ref().is_some_and(|last| last.outcome != RunOutcome::Completed)
+    }
+
+    /// True where it waits for a start: its first, or one more after a run that failed.
+    pub(crate) fn awaits_start(&self) -> bool {
+        self.ended.is_none() && self.run.is_none() && (self.last.is_none() || self.retry_at_ms().is_some())
+    }
+
+    /// When the next try is due, where its last run is followed by one.
+    pub(crate) fn retry_at_ms(&self) -> Option<u64> {
+        let last = self.last.as_ref().filter(|_| self.run.is_none() && self.ended.is_none())?;
+        last.details.as_ref()?.retry_at_ms
+    }
+
+    /// Its limits, with the defaults of its kind.
+    pub(crate) fn limits(&self) -> JobLimits {
+        self.limits.or(JobLimits::of_kind(self.kind))
     }
 }
 
@@ -310,6 +331,12 @@ pub(crate) struct Memory {
     pub(crate) idle_waiters: Vec<WaiterId>,
     /// When each sealed group was sealed, and whether its deadline passed.
     pub(crate) barriers: BTreeMap<GroupKey, Barrier>,
+    /// The clocks of jobs that have limits of time and have been started.
+    pub(crate) clocks: BTreeMap<JobKey, Clocks>,
+    /// The last call of each run whose calls are counted.
+    pub(crate) repeats: BTreeMap<JobKey, Repeat>,
+    /// How starts go, by kind.
+    pub(crate) starts: Starts,
     /// Runs that were told to end by force.
     pub(crate) forced: BTreeSet<Fence>,
     /// Runs whose time to go is over and that wait for those below them to be given up first.
@@ -330,6 +357,9 @@ pub(crate) struct Memory {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Barrier {
     pub(crate) sealed_at: Mono,
+    /// When it counts as quiet, unless there is a record about one of its members; and whether that was noted.
+    pub(crate) quiet_at: Mono,
+    pub(crate) is_quiet: bool,
     pub(crate) deadline_passed: bool,
     /// The rest was told to stop.
     pub(crate) is_stopped: bool,

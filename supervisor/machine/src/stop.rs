@@ -79,7 +79,7 @@ pub(crate) fn tell(state: &mut State, key: JobKey, intent: Intent, out: &mut Out
     if let Some(end) = job.ended {
         return Stopped::AlreadyEnded(end.status);
     }
-    if job.last.is_none() && job.run.is_none() {
+    if job.awaits_start() {
         let ending = match intent.target {
             Target::Cancelled | Target::Requeue => Ending::cancelled(intent.cause),
             Target::Error => Ending::error(intent.cause, intent.code),

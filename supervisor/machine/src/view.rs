@@ -4,7 +4,7 @@ use fanin_protocol::limits::PAGE_JOBS;
 use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, Output, SessionId, Status};
 
 use crate::command::Refusal;
-use crate::state::{Job, JobKey, State};
+use crate::state::{Job, JobKey, Node, State};
 use crate::why;
 
 /// Which jobs a list shows. What is `None` does not restrict it.
@@ -35,6 +35,10 @@ pub struct Held {
     pub timers: usize,
     /// Groups that are watched until they fire.
     pub barriers: usize,
+    /// Clocks and counters of jobs that run or will run again.
+    pub clocks: usize,
+    /// Jobs that wait for room for their kind.
+    pub aside: usize,
     /// Runs that were told to end by force.
     pub forced: usize,
     /// What is still to be told below nodes that go.
@@ -55,6 +59,8 @@ impl State {
             offers: memory.offered.len(),
             timers: memory.timers.len(),
             barriers: memory.barriers.len(),
+            clocks: memory.clocks.len() + memory.repeats.len(),
+            aside: memory.starts.held().filter(|key| self.job(*key).is_some_and(Job::awaits_start)).count(),
             forced: memory.forced.len() + memory.overdue.len() + memory.force_at.len(),
             sweeps: memory.sweeps.len(),
         }
@@ -73,6 +79,15 @@ impl State {
     pub fn job_info_exact(&self, id: &JobId, lifetime: Lifetime) -> Result<JobInfo, Refusal> {
         let key = exact(self, id, lifetime)?;
         self.info(key).ok_or_else(|| Refusal::UnknownJob(id.clone()))
+    }
+
+    /// How far below its session a life of a job is: 1 for one that the session launched.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`], or that the id is in another life.
+    pub fn job_depth(&self, id: &JobId, lifetime: Lifetime) -> Result<u32, Refusal> {
+        Ok(self.facts.depth(Node::Job(exact(self, id, lifetime)?)))
     }
 
     /// The newest life of an id.

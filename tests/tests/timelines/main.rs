@@ -3,10 +3,13 @@
 mod clocks;
 mod groups;
 mod jobs;
+mod limits;
 mod lives;
 mod parts;
 mod recovery;
+mod retries;
 mod shutdown;
+mod starts;
 mod stops;
 mod tree;
 mod waits;
