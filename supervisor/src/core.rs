@@ -94,6 +94,8 @@ enum Act {
 struct Gated {
     state: State,
     hosted: Hosted,
+    /// When the last step was.
+    now: Option<Now>,
     /// Set while a step is under way. Found set, a step has panicked.
     in_step: bool,
     /// Set once nothing may be decided or written any more.
@@ -116,7 +118,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(log: Log, clocks: Clocks, scope: Scope, runners: Vec<Arc<dyn Runner>>) -> Self {
         let (state, hosted) = (State::default(), Hosted::default());
-        let gated = Gated { state, hosted, in_step: false, closed: false };
+        let gated = Gated { state, hosted, now: None, in_step: false, closed: false };
         Self {
             pump: Pump::new(gated),
             log: Arc::new(log),
@@ -135,11 +137,9 @@ impl Core {
     /// There is no journal, so the commit point is the step itself; what it released is carried out by whoever is
     /// at the pump, and another caller's step may be answered before its own effects have run.
     pub(crate) fn submit(self: &Arc<Self>, command: Command) -> Result<Reply, CallError> {
-        let now = self.clocks.now();
-        let stepped = self.pump.enter(
-            |gated, released| self.step(gated, command, now, released),
-            |released| self.release(released),
-        );
+        let stepped = self
+            .pump
+            .enter(|gated, released| self.step(gated, command, released), |released| self.release(released));
         reply_of(stepped)
     }
 
@@ -149,7 +149,6 @@ impl Core {
         mut launch: Launch,
         works: Vec<Option<Work>>,
     ) -> Result<Launched, CallError> {
-        let now = self.clocks.now();
         let mut unused = Vec::new();
         let stepped = self.pump.enter(
             |gated, released| {
@@ -159,7 +158,7 @@ impl Core {
                     member.tag = gated.hosted.keep(work);
                     tags.push(member.tag);
                 }
-                let stepped = self.step(gated, Command::Launch(launch), now, released);
+                let stepped = self.step(gated, Command::Launch(launch), released);
                 if !matches!(&stepped, Ok(Some(Reply::Launched(launched))) if launched.created) {
                     // Nothing of this call exists, so nothing of it is kept.
                     unused.extend(tags.into_iter().filter_map(|tag| gated.hosted.forget(tag)));
@@ -182,7 +181,6 @@ impl Core {
         self: &Arc<Self>,
         gated: &mut Gated,
         command: Command,
-        now: Now,
         released: &mut Released,
     ) -> Result<Option<Reply>, CallError> {
         if gated.closed {
@@ -192,6 +190,7 @@ impl Core {
             return Err(CallError::Poisoned);
         }
         gated.in_step = true;
+        let now = self.clocks.now(&mut gated.now);
         let (state, out) = (&mut gated.state, &mut released.out);
         let before = out.records.len();
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| step(state, command, now, out))) {
@@ -267,7 +266,7 @@ impl Core {
             debug_assert!(false, "job {} was launched without a body or a runner", cell.job);
             return cell.ended(None);
         };
-        let task = body(Start(Arc::clone(&cell)));
+        let task = body(Start { cell: Arc::clone(&cell), scope: &self.scope });
         debug_assert!(cell.task.get().is_none(), "one run, two tasks");
         cell.task.get_or_init(|| task);
     }
@@ -284,7 +283,7 @@ impl Core {
 
     /// The time on the machine's clock.
     pub(crate) fn now(&self) -> Mono {
-        self.clocks.now().mono
+        self.clocks.mono()
     }
 
     /// Says when a run last showed a sign of work that was no report.
