@@ -110,7 +110,7 @@ impl RunContext {
 
     fn report(&self, what: Said) {
         // A run that is over says nothing any more: the machine notes it and drops it, a closed supervisor drops it.
-        drop(self.core.submit(fanin_machine::Command::Report(Report { run: self.run, what })));
+        self.core.post(fanin_machine::Command::Report(Report { run: self.run, what }));
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use fanin_machine::guard::Guard;
 use fanin_machine::log::Log;
@@ -14,11 +15,12 @@ use fanin_machine::{
     Answer, Command, Effect, Ended, KillStage, Mono, Out, Refusal, Reply, Report, RunRef, Said, State,
     WaiterId, step,
 };
-use fanin_protocol::limits::MESSAGE_BYTES_MAX;
+use fanin_protocol::limits::{GATE_PAUSE, GATE_TRY, LOOK_WAIT, MESSAGE_BYTES_MAX};
 use fanin_protocol::{Entry, JobId, JobKind, Lifetime, Spec, text};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::body::{Body, Run, discard};
 use crate::clock::Clocks;
@@ -37,6 +39,9 @@ pub enum CallError {
     /// The machine refused; nothing was done.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The gate was not free in time; nothing was done. The same call may work in a moment.
+    #[error("the supervisor is busy; nothing was done, try again")]
+    Busy,
     /// The supervisor was shut down or dropped.
     #[error("the supervisor is shut down")]
     Closed,
@@ -50,6 +55,7 @@ impl CallError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Refused(refusal) => refusal.code(),
+            Self::Busy => "busy",
             Self::Closed => "closed",
             Self::Poisoned => "poisoned",
         }
@@ -81,6 +87,8 @@ struct Gated {
 /// The supervisor behind all handles to it.
 pub(crate) struct Core {
     pump: Pump<Gated, Released>,
+    /// How long a call waits for the gate.
+    gate_wait: Duration,
     pub(crate) log: Arc<Log>,
     clocks: Clocks,
     pub(crate) scope: Scope,
@@ -93,10 +101,17 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(log: Log, clocks: Clocks, scope: Scope, runners: Vec<Arc<dyn Runner>>) -> Self {
+    pub(crate) fn new(
+        log: Log,
+        clocks: Clocks,
+        scope: Scope,
+        runners: Vec<Arc<dyn Runner>>,
+        gate_wait: Duration,
+    ) -> Self {
         let gated = Gated { state: State::default(), out: Out::default(), in_step: false, closed: false };
         Self {
             pump: Pump::new(gated),
+            gate_wait,
             log: Arc::new(log),
             clocks,
             scope,
@@ -113,56 +128,90 @@ impl Core {
     ///
     /// There is no journal, so the commit point is the step itself; what it released is carried out by whoever is
     /// at the pump, and another caller's step may be answered before its own effects have run.
-    pub(crate) fn submit(self: &Arc<Self>, command: Command) -> Result<Reply, CallError> {
-        let now = self.clocks.now();
-        let reply = self.pump.enter(
-            |gated, queue| {
-                if gated.closed {
-                    return Err(CallError::Closed);
-                }
-                if gated.in_step {
-                    return Err(CallError::Poisoned);
-                }
-                gated.in_step = true;
-                let Gated { state, out, .. } = gated;
-                let stepped = catch_unwind(AssertUnwindSafe(|| step(state, command, now, out)));
-                if let Err(panic) = stepped {
-                    tracing::error!(?panic, "the machine panicked; nothing more is decided");
-                    gated.out.clear();
-                    return Err(CallError::Poisoned);
-                }
-                gated.in_step = false;
-                let records = std::mem::take(&mut gated.out.records);
-                if !records.is_empty() {
-                    queue.push(Released::Records(records));
-                }
-                queue.extend(gated.out.effects.drain(..).map(Released::Effect));
-                if std::mem::take(&mut gated.out.unfinished) {
-                    queue.push(Released::Rest);
-                }
-                Ok(gated.out.reply.take())
-            },
-            |released| self.release(released),
-        );
-        match reply? {
-            // It was opened before anybody had a handle: the machine has written its last record, and this is late.
-            Some(Reply::Refused(Refusal::NotOpen)) => Err(CallError::Closed),
-            Some(Reply::Refused(refusal)) => Err(refusal.into()),
-            Some(reply) => Ok(reply),
-            None => Ok(Reply::Done),
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`] where the gate was not free within its limit; the command was not carried out.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropped while it waits for the gate it has done nothing. Once through it does not wait.
+    pub(crate) async fn submit(self: &Arc<Self>, command: Command) -> Result<Reply, CallError> {
+        let mut change = move |gated: &mut Gated, queue: &mut Vec<Released>| self.step(gated, queue, command);
+        let begun = Instant::now();
+        loop {
+            // A thread of the runtime is held for a moment only; whoever is at the gate as a rule needs less.
+            change = match self.pump.enter(GATE_TRY, change, |released| self.release(released)) {
+                Ok(reply) => return answered(reply?),
+                Err(change) => change,
+            };
+            if begun.elapsed() >= self.gate_wait {
+                return Err(CallError::Busy);
+            }
+            tokio::time::sleep(GATE_PAUSE).await;
         }
     }
 
-    /// Looks at the state.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
-        self.pump.look(|gated| look(&gated.state))
+    /// Carries out a command whose reply nobody needs: now, or by whoever is at the gate. It is never lost, never waits,
+    /// and comes before what its thread asks for later.
+    pub(crate) fn post(self: &Arc<Self>, command: Command) {
+        let core = Arc::clone(self);
+        let change = move |gated: &mut Gated, queue: &mut Vec<Released>| {
+            // A reply that says no means that the supervisor is closed, or that the thing it is about is over.
+            drop(core.step(gated, queue, command));
+        };
+        self.pump.post(change, |released| self.release(released));
+    }
+
+    /// One step, at the gate.
+    fn step(
+        &self,
+        gated: &mut Gated,
+        queue: &mut Vec<Released>,
+        command: Command,
+    ) -> Result<Option<Reply>, CallError> {
+        if gated.closed {
+            return Err(CallError::Closed);
+        }
+        if gated.in_step {
+            return Err(CallError::Poisoned);
+        }
+        gated.in_step = true;
+        let Gated { state, out, .. } = gated;
+        // The time is read at the gate: it rises in the order of the steps.
+        let stepped = catch_unwind(AssertUnwindSafe(|| step(state, command, self.clocks.now(), out)));
+        if let Err(panic) = stepped {
+            tracing::error!(?panic, "the machine panicked; nothing more is decided");
+            gated.out.clear();
+            return Err(CallError::Poisoned);
+        }
+        gated.in_step = false;
+        let records = std::mem::take(&mut gated.out.records);
+        if !records.is_empty() {
+            queue.push(Released::Records(records));
+        }
+        queue.extend(gated.out.effects.drain(..).map(Released::Effect));
+        if std::mem::take(&mut gated.out.unfinished) {
+            queue.push(Released::Rest);
+        }
+        Ok(gated.out.reply.take())
+    }
+
+    /// Looks at the state. It holds its thread for [`LOOK_WAIT`] at the most.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`] where the gate was not free in time.
+    pub(crate) fn look<R>(self: &Arc<Self>, look: impl FnOnce(&State) -> R) -> Result<R, CallError> {
+        let wait = self.gate_wait.min(LOOK_WAIT);
+        let looked = self.pump.enter(wait, |gated, _| look(&gated.state), |released| self.release(released));
+        looked.map_err(|_| CallError::Busy)
     }
 
     fn release(self: &Arc<Self>, released: Released) {
         match released {
             Released::Records(mut records) => self.log.append(&mut records),
-            // Refused only where the supervisor is closed: then nothing more is started.
-            Released::Rest => drop(self.submit(Command::Tick)),
+            Released::Rest => self.post(Command::Tick),
             Released::Effect(Effect::Spawn { run, job, lifetime, spec, tag }) => {
                 self.spawn(run, (job, lifetime), spec, tag);
             }
@@ -234,8 +283,7 @@ impl Core {
                 }
             }
         };
-        // Refused only where the supervisor is closed: then nobody asks any more.
-        drop(self.submit(Command::Report(Report { run, what: Said::Ended(said) })));
+        self.post(Command::Report(Report { run, what: Said::Ended(said) }));
     }
 
     fn kill(&self, stage: KillStage, tag: u64) {
@@ -257,7 +305,7 @@ impl Core {
         let sender = self.waiting.lock().remove(&waiter);
         // A waiter whose future is gone gives back what it was offered; its own drop may have come before.
         if sender.is_none_or(|sender| sender.send(answer).is_err()) {
-            drop(self.submit(Command::Release(waiter)));
+            self.post(Command::Release(waiter));
         }
     }
 
@@ -275,9 +323,12 @@ impl Core {
     }
 
     /// What is kept of a job's output: all of it, or the excerpt in its record.
-    pub(crate) fn output(&self, lifetime: Lifetime) -> Option<JobOutput> {
-        let kept = self.outputs.lock().get(lifetime);
-        kept.or_else(|| self.look(|state| state.output_of(lifetime)).as_ref().map(JobOutput::of_excerpt))
+    pub(crate) fn output(self: &Arc<Self>, lifetime: Lifetime) -> Result<JobOutput, CallError> {
+        if let Some(kept) = self.outputs.lock().get(lifetime) {
+            return Ok(kept);
+        }
+        let excerpt = self.look(|state| state.output_of(lifetime))?;
+        Ok(excerpt.as_ref().map(JobOutput::of_excerpt).unwrap_or_default())
     }
 
     /// Calls `Tick` when the machine asked for it, until the supervisor is gone.
@@ -294,7 +345,8 @@ impl Core {
             tokio::select! {
                 () = due => {
                     // All that was due is carried out, so another alarm follows; it may still be on its way.
-                    if self.submit(Command::Tick).is_err() || alarm.changed().await.is_err() {
+                    self.post(Command::Tick);
+                    if alarm.changed().await.is_err() {
                         return;
                     }
                     alarm.mark_changed();
@@ -314,7 +366,7 @@ impl Core {
                 queue.push(Released::End);
             }
         };
-        self.pump.enter(end, |released| self.release(released));
+        self.pump.post(end, |released| self.release(released));
     }
 
     fn end(&self) {
@@ -326,6 +378,16 @@ impl Core {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         drop(waiting);
         self.log.close();
+    }
+}
+
+fn answered(reply: Option<Reply>) -> Result<Reply, CallError> {
+    match reply {
+        // It was opened before anybody had a handle: the machine has written its last record, and this is late.
+        Some(Reply::Refused(Refusal::NotOpen)) => Err(CallError::Closed),
+        Some(Reply::Refused(refusal)) => Err(refusal.into()),
+        Some(reply) => Ok(reply),
+        None => Ok(Reply::Done),
     }
 }
 

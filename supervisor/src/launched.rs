@@ -11,7 +11,7 @@ use crate::core::CallError;
 use crate::output::JobOutput;
 use crate::session::Session;
 use crate::supervisor::Cancelled;
-use crate::wait::{self, WaitError, Waiter};
+use crate::wait::{self, WaitError};
 
 /// A launched group. Dropping it stops nothing.
 #[derive(Debug, Clone)]
@@ -74,10 +74,11 @@ impl Group {
     ///
     /// Cancel safe: dropping the future stops no job; the result then comes as a wake.
     pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<GroupResult, WaitError> {
-        let mut waiter = Waiter::begin(self.session.owner(), Wanted::Group(self.id.clone()))?;
-        match waiter.answer_within(limit.into()).await? {
+        let wanted = Wanted::Group(self.id.clone());
+        let (answer, waiter) = wait::answer_within(self.session.owner(), wanted, limit.into()).await?;
+        match answer {
             Answer::Group { result, already_delivered } => {
-                waiter.take()?;
+                waiter.take();
                 Ok(GroupResult { result, already_delivered })
             }
             Answer::Voided => Err(WaitError::Voided),
@@ -89,15 +90,15 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// [`CallError::Closed`] where the supervisor is shut down.
+    /// [`CallError::Closed`] where the supervisor is shut down; [`CallError::Busy`].
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait for the jobs.
+    /// Cancel safe: it waits for the gate alone, not for the jobs.
     pub async fn cancel(&self) -> Result<(), CallError> {
         let target = StopTarget::Group(self.id.clone());
         let stop = Stop { target, cause: Cause::User, grace_ms: None };
-        self.session.owner().core().submit(Command::Stop(stop)).map(drop)
+        self.session.owner().core().submit(Command::Stop(stop)).await.map(drop)
     }
 }
 
@@ -175,7 +176,7 @@ impl Job {
     /// [`CallError`] where the supervisor is busy.
     pub fn info(&self) -> Result<JobInfo, CallError> {
         let (id, lifetime) = (&self.id, self.lifetime);
-        Ok(self.session.owner().core().look(|state| state.job_info_exact(id, lifetime))?)
+        Ok(self.session.owner().core().look(|state| state.job_info_exact(id, lifetime))??)
     }
 
     /// What is kept of the output of this life. See [`Supervisor::output`](crate::Supervisor::output).
@@ -184,8 +185,7 @@ impl Job {
     ///
     /// As [`Job::info`].
     pub fn output(&self) -> Result<JobOutput, CallError> {
-        self.info()?;
-        Ok(self.session.owner().core().output(self.lifetime).unwrap_or_default())
+        self.session.owner().core().output(self.lifetime)
     }
 
     /// Waits until this life of the job is over and takes its result.
@@ -207,12 +207,13 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotCurrent`](crate::Refusal::NotCurrent) where the id has another lifetime now; [`CallError::Closed`].
+    /// [`Refusal::NotCurrent`](crate::Refusal::NotCurrent) where the id has another lifetime now; [`CallError::Closed`];
+    /// [`CallError::Busy`].
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait for the job.
+    /// Cancel safe: it waits for the gate alone, not for the job.
     pub async fn cancel(&self) -> Result<Cancelled, CallError> {
-        self.session.owner().cancel(StopTarget::Exact(self.id.clone(), self.lifetime))
+        self.session.owner().cancel(StopTarget::Exact(self.id.clone(), self.lifetime)).await
     }
 }

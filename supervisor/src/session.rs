@@ -9,7 +9,7 @@ use fanin_protocol::{JobId, SessionId};
 
 use crate::body::discard;
 use crate::chance;
-use crate::core::CallError;
+use crate::core::{CallError, Core};
 use crate::launched::{Group, Job};
 use crate::spec::{GroupOptions, JobSpec};
 use crate::supervisor::Owner;
@@ -80,13 +80,13 @@ impl Session {
     /// # Errors
     ///
     /// [`Refusal::TurnOpen`] where a turn is open; [`Refusal::Draining`] once all was told to stop; [`CallError`]
-    /// where the session or the supervisor is closed.
+    /// where the session or the supervisor is closed, or busy.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait.
+    /// Cancel safe: it waits for the gate alone.
     pub async fn turn(&self) -> Result<Turn, CallError> {
-        match self.owner.core().submit(Command::Session(SessionCommand::Turn(self.id.clone())))? {
+        match self.owner.core().submit(Command::Session(SessionCommand::Turn(self.id.clone()))).await? {
             Reply::Turn(run) => Ok(Turn::new(Arc::clone(&self.owner), run)),
             Reply::Done | Reply::Launched(_) | Reply::Stopped(_) | Reply::Refused(_) => {
                 Err(CallError::Poisoned)
@@ -103,9 +103,10 @@ impl Session {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait. Once polled the job exists, and dropping the handle does not stop it.
+    /// Cancel safe: it waits for the gate alone. Dropped there nothing exists; once it has returned, dropping the handle
+    /// does not stop the job.
     pub async fn start(&self, spec: JobSpec) -> Result<Job, LaunchError> {
-        let launched = self.launch(GroupOptions::default(), vec![spec], true)?;
+        let launched = self.launch(GroupOptions::default(), vec![spec], true).await?;
         Job::new(self, launched).ok_or(LaunchError::Call(Refusal::Empty.into()))
     }
 
@@ -137,11 +138,11 @@ impl Session {
         options: GroupOptions,
         specs: impl IntoIterator<Item = JobSpec>,
     ) -> Result<Group, LaunchError> {
-        let launched = self.launch(options, specs.into_iter().collect(), false)?;
+        let launched = self.launch(options, specs.into_iter().collect(), false).await?;
         Ok(Group::new(self, launched))
     }
 
-    fn launch(
+    async fn launch(
         &self,
         options: GroupOptions,
         specs: Vec<JobSpec>,
@@ -155,22 +156,7 @@ impl Session {
             spec.check().map_err(|error| LaunchError::Rejected { index, problem: error.to_string() })?;
             runner.check(spec).map_err(|problem| LaunchError::Rejected { index, problem })?;
         }
-        let members: Vec<Member> = {
-            let mut hosted = core.hosted.lock();
-            specs
-                .into_iter()
-                .map(|job| Member {
-                    is_fresh: job.id.is_none(),
-                    again: job.again,
-                    id: job.id.unwrap_or_else(chance::job_id),
-                    label: job.label,
-                    spec: job.spec,
-                    limits: job.limits,
-                    tag: hosted.keep(job.body),
-                })
-                .collect()
-        };
-        let tags: Vec<u64> = members.iter().map(|member| member.tag).collect();
+        let (mut kept, members) = Kept::of(core, specs);
         let launch = Launch {
             session: self.id.clone(),
             is_fresh: options.id.is_none(),
@@ -179,22 +165,17 @@ impl Session {
             policy: options.policy,
             members,
         };
-        let launched = match core.submit(Command::Launch(launch)) {
-            Ok(Reply::Launched(launched)) => Ok(launched),
-            Ok(Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Refused(_)) => {
-                Err(CallError::Poisoned)
+        match core.submit(Command::Launch(launch)).await? {
+            Reply::Launched(launched) => {
+                if launched.created {
+                    kept.tags.clear();
+                }
+                Ok(launched)
             }
-            Err(error) => Err(error),
-        };
-        if launched.as_ref().map_or(true, |launched| !launched.created) {
-            // Nothing of this call exists, so nothing of it is kept.
-            let unused: Vec<_> = {
-                let mut hosted = core.hosted.lock();
-                tags.into_iter().map(|tag| hosted.forget(tag)).collect()
-            };
-            unused.into_iter().for_each(discard);
+            Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Refused(_) => {
+                Err(CallError::Poisoned.into())
+            }
         }
-        Ok(launched?)
     }
 
     /// Waits until all of these jobs are over, and takes their results: they will not be part of a wake again. Jobs
@@ -248,7 +229,7 @@ impl Session {
     ///
     /// Cancel safe: dropping the future, or the wake without [`Wake::ack`], leaves the wake owed.
     pub async fn next_wake(&self) -> Result<Wake, WaitError> {
-        let mut waiter = Waiter::begin(&self.owner, Wanted::Wake(self.id.clone()))?;
+        let mut waiter = Waiter::begin(&self.owner, Wanted::Wake(self.id.clone())).await?;
         match waiter.answer().await? {
             Answer::Wake(result) => Ok(Wake::new(result, waiter)),
             Answer::Jobs { .. } | Answer::Group { .. } | Answer::Voided | Answer::Idle | Answer::Closed => {
@@ -262,13 +243,51 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`CallError::Closed`] where the supervisor is shut down.
+    /// [`CallError::Closed`] where the supervisor is shut down; [`CallError::Busy`].
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait for the jobs.
+    /// Cancel safe: it waits for the gate alone, not for the jobs.
     pub async fn close(&self) -> Result<(), CallError> {
-        self.owner.core().submit(Command::Session(SessionCommand::Close(self.id.clone()))).map(drop)
+        let close = SessionCommand::Close(self.id.clone());
+        self.owner.core().submit(Command::Session(close)).await.map(drop)
+    }
+}
+
+/// Bodies that the host keeps for a launch that is not accepted yet. Where nothing comes of it, or it is dropped at the
+/// gate, nothing of it is kept.
+struct Kept {
+    core: Arc<Core>,
+    tags: Vec<u64>,
+}
+
+impl Kept {
+    fn of(core: &Arc<Core>, specs: Vec<JobSpec>) -> (Self, Vec<Member>) {
+        let mut hosted = core.hosted.lock();
+        let members: Vec<Member> = specs
+            .into_iter()
+            .map(|job| Member {
+                is_fresh: job.id.is_none(),
+                again: job.again,
+                id: job.id.unwrap_or_else(chance::job_id),
+                label: job.label,
+                spec: job.spec,
+                limits: job.limits,
+                tag: hosted.keep(job.body),
+            })
+            .collect();
+        let tags = members.iter().map(|member| member.tag).collect();
+        (Self { core: Arc::clone(core), tags }, members)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let unused: Vec<_> = {
+            let mut hosted = self.core.hosted.lock();
+            self.tags.drain(..).map(|tag| hosted.forget(tag)).collect()
+        };
+        unused.into_iter().for_each(discard);
     }
 }
 

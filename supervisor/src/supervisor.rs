@@ -91,9 +91,9 @@ impl Owner {
         &self.core
     }
 
-    pub(crate) fn cancel(&self, target: StopTarget) -> Result<crate::Cancelled, CallError> {
+    pub(crate) async fn cancel(&self, target: StopTarget) -> Result<crate::Cancelled, CallError> {
         let stop = Stop { target, cause: Cause::User, grace_ms: None };
-        match self.core.submit(Command::Stop(stop))? {
+        match self.core.submit(Command::Stop(stop)).await? {
             Reply::Stopped(stopped) => {
                 stopped.first().map(|(_, stopped)| (*stopped).into()).ok_or_else(|| Refusal::Empty.into())
             }
@@ -119,18 +119,18 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`SessionError`] where the id is none, or the session or the supervisor is closed.
+    /// [`SessionError`] where the id is none, the session or the supervisor is closed, or the supervisor is busy.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait.
+    /// Cancel safe: it waits for the gate alone.
     pub async fn session<I>(&self, id: I) -> Result<Session, SessionError>
     where
         I: TryInto<SessionId>,
         IdError: From<I::Error>,
     {
         let id = id.try_into().map_err(IdError::from)?;
-        self.owner.core().submit(Command::Session(SessionCommand::Open(id.clone())))?;
+        self.owner.core().submit(Command::Session(SessionCommand::Open(id.clone()))).await?;
         Ok(Session::new(Arc::clone(&self.owner), id))
     }
 
@@ -138,22 +138,28 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`].
-    pub fn get(&self, job: &JobId) -> Result<JobInfo, Refusal> {
-        self.owner.core().look(|state| state.job_info(job)).ok_or_else(|| Refusal::UnknownJob(job.clone()))
+    /// [`Refusal::UnknownJob`]; [`CallError::Busy`].
+    pub fn get(&self, job: &JobId) -> Result<JobInfo, CallError> {
+        let info = self.owner.core().look(|state| state.job_info(job))?;
+        info.ok_or_else(|| Refusal::UnknownJob(job.clone()).into())
     }
 
     /// A job in one of its lives, also where its id has another one by now.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`] where the id is not known, or never had this life.
-    pub fn get_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<JobInfo, Refusal> {
-        self.owner.core().look(|state| state.job_info_exact(job, lifetime))
+    /// [`Refusal::UnknownJob`] where the id is not known, or never had this life; [`CallError::Busy`].
+    pub fn get_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<JobInfo, CallError> {
+        Ok(self.owner.core().look(|state| state.job_info_exact(job, lifetime))??)
     }
 
-    /// Jobs, oldest first, a page at a time.
-    pub fn list(&self, filter: &JobFilter) -> JobList {
+    /// Jobs, oldest first, a page at a time: all lives of each id. A page that follows another by its `next` repeats
+    /// none of it and skips nothing, whatever begins or ends meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`].
+    pub fn list(&self, filter: &JobFilter) -> Result<JobList, CallError> {
         self.owner.core().look(|state| state.jobs(filter))
     }
 
@@ -161,13 +167,17 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`].
-    pub fn why(&self, job: &JobId) -> Result<Vec<Reason>, Refusal> {
+    /// [`Refusal::UnknownJob`]; [`CallError::Busy`].
+    pub fn why(&self, job: &JobId) -> Result<Vec<Reason>, CallError> {
         self.get(job).map(|info| info.why)
     }
 
     /// What a group or its wake waits for; empty once nothing is owed.
-    pub fn why_group(&self, group: &GroupId) -> Vec<Reason> {
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`].
+    pub fn why_group(&self, group: &GroupId) -> Result<Vec<Reason>, CallError> {
         self.owner.core().look(|state| why::group(state, group))
     }
 
@@ -176,20 +186,20 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`].
-    pub fn output(&self, job: &JobId) -> Result<JobOutput, Refusal> {
+    /// [`Refusal::UnknownJob`]; [`CallError::Busy`].
+    pub fn output(&self, job: &JobId) -> Result<JobOutput, CallError> {
         let core = self.owner.core();
-        let lifetime = core.look(|state| state.lifetime_of(job))?;
-        Ok(core.output(lifetime).unwrap_or_default())
+        let lifetime = core.look(|state| state.lifetime_of(job))??;
+        core.output(lifetime)
     }
 
-    /// The latest line of progress of a running job.
+    /// The latest line of progress of a running job; `None` as well where the supervisor is busy.
     pub fn progress(&self, job: &JobId) -> Option<Arc<str>> {
         let core = self.owner.core();
-        let tag = core.look(|state| state.tag_of(job))?;
+        let tag = core.look(|state| state.tag_of(job)).ok()??;
         let (cell, ..) = core.hosted.lock().find(tag)?;
         // Between the two looks the place may have gone to another job. It was this one's if this one is not over yet.
-        core.look(|state| state.tag_of(job)).filter(|now| *now == tag)?;
+        core.look(|state| state.tag_of(job)).ok()?.filter(|now| *now == tag)?;
         cell.progress()
     }
 
@@ -209,7 +219,10 @@ impl Supervisor {
         match since {
             // What was decided is a place of the log, also where it is still on its way there.
             Since::Cursor(Cursor { log: id, seq })
-                if id == *log.id() && seq <= core.look(|state| state.facts().head()) =>
+                if id == *log.id()
+                    && seq > log.head()
+                    && seq
+                        <= core.look(|state| state.facts().head()).map_err(|_| SubscribeError::Busy)? =>
             {
                 Subscription::after(log, seq, filter)
             }
@@ -222,15 +235,16 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`SubscribeError::Filter`] where the filter cannot be used.
+    /// [`SubscribeError::Filter`] where the filter cannot be used; [`SubscribeError::Busy`].
     pub fn snapshot(&self, filter: Filter) -> Result<(Snapshot, Subscription), SubscribeError> {
         filter.check()?;
         let core = self.owner.core();
-        let (head, jobs, groups) = core.look(|state| {
+        let looked = core.look(|state| {
             let jobs = state.live_jobs().filter(|job| filter.covers(&about(job))).collect();
             let groups = state.open_groups().filter(|group| filter.covers(group));
             (state.facts().head(), jobs, groups.filter_map(|group| group.group.clone()).collect())
         });
+        let (head, jobs, groups) = looked.map_err(|_| SubscribeError::Busy)?;
         let at = Cursor { log: core.log.id().clone(), seq: head };
         let events = Subscription::after(Arc::clone(&core.log), head, filter)?;
         Ok((Snapshot { at, jobs, groups }, events))
@@ -241,13 +255,13 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`]; [`CallError::Closed`] where the supervisor is shut down.
+    /// [`Refusal::UnknownJob`]; [`CallError::Closed`] where the supervisor is shut down; [`CallError::Busy`].
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait for the job.
+    /// Cancel safe: it waits for the gate alone, not for the job.
     pub async fn cancel(&self, job: &JobId) -> Result<Cancelled, CallError> {
-        self.owner.cancel(StopTarget::Job(job.clone()))
+        self.owner.cancel(StopTarget::Job(job.clone())).await
     }
 
     /// As [`Supervisor::cancel`], for this life of the job and no other: a late call cannot hit the next one.
@@ -260,13 +274,12 @@ impl Supervisor {
     ///
     /// As [`Supervisor::cancel`].
     pub async fn cancel_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<Cancelled, CallError> {
-        self.owner.cancel(StopTarget::Exact(job.clone(), lifetime))
+        self.owner.cancel(StopTarget::Exact(job.clone(), lifetime)).await
     }
 
     /// Refuses launches and starts nothing more from now on; what runs goes on. [`Supervisor::drained`] waits for it.
     pub fn drain(&self) {
-        // Refused only where the supervisor is closed: then nothing starts either.
-        drop(self.owner.core().submit(Command::Close(Close::Drain)));
+        self.owner.core().post(Command::Close(Close::Drain));
     }
 
     /// Waits until no job runs.
@@ -275,9 +288,13 @@ impl Supervisor {
     ///
     /// Cancel safe: it only looks.
     pub async fn drained(&self) {
-        // An answer, and the end of the supervisor, are both the time when nothing runs.
-        if let Ok(mut waiter) = Waiter::begin(&self.owner, Wanted::Idle) {
-            drop(waiter.answer().await);
+        loop {
+            match Waiter::begin(&self.owner, Wanted::Idle).await {
+                Err(CallError::Busy) => {}
+                // An answer, and the end of the supervisor, are both the time when nothing runs.
+                Err(_) => return,
+                Ok(mut waiter) => return drop(waiter.answer().await),
+            }
         }
     }
 
@@ -285,8 +302,7 @@ impl Supervisor {
     /// own; zero stops by force at once. A later call with a shorter grace brings the forced stop forward.
     pub fn stop_all(&self, grace: impl Into<Option<Duration>>) {
         let grace_ms = grace.into().map(millis);
-        // Refused only where the supervisor is closed: then nothing lives.
-        drop(self.owner.core().submit(Command::Close(Close::Stop { grace_ms })));
+        self.owner.core().post(Command::Close(Close::Stop { grace_ms }));
     }
 
     /// Shuts down in order: nothing new starts, what lives is stopped, its endings are recorded, subscribers see the
@@ -304,7 +320,7 @@ impl Supervisor {
         self.drained().await;
         let core = self.owner.core();
         // Refused only where another call has written the last record before.
-        drop(core.submit(Command::Close(Close::Finish)));
+        core.post(Command::Close(Close::Finish));
         self.owner.alarm.abort();
         core.abandon();
         // What settled as `unreaped` may hold its thread for ever; its task is aborted and nothing waits for it.

@@ -390,6 +390,7 @@ pub fn no_wake(session: &Session) -> impl Future<Output = ()> + use<> {
 pub fn assert_nothing_lives(supervisor: &Supervisor) {
     for status in [Status::Queued, Status::Running] {
         let live = supervisor.list(&JobFilter { status: Some(status), ..JobFilter::default() });
+        let live = live.unwrap();
         assert!(live.jobs.is_empty(), "still {status}: {live:?}");
     }
 }

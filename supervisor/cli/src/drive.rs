@@ -173,7 +173,7 @@ impl Shown<'_> {
                 wake = &mut wake => {
                     // The last notices and endings are told before the result is.
                     self.notices();
-                    watch.catch_up(&self.progress);
+                    watch.catch_up(&self.progress)?;
                     self.progress.clear();
                     return Ok(wake?);
                 }
@@ -185,7 +185,7 @@ impl Shown<'_> {
                 came = watch.next() => {
                     // A notice comes before what it brought about.
                     self.notices();
-                    watch.take(&came, &self.progress);
+                    watch.take(&came, &self.progress)?;
                 }
                 _ = redraw.tick(), if self.progress.is_live() => watch.draw(&self.progress),
             }

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex as Plain;
+use std::time::Duration;
 
 use fanin_machine::pump::Pump;
 use fanin_machine::sync::Arc;
@@ -33,15 +34,21 @@ impl Core {
     }
 
     fn enter(&self, effects: &[Then]) {
-        self.pump.enter(
-            |next, queue| {
-                for &then in effects {
-                    queue.push(Effect { number: *next, then });
-                    *next += 1;
-                }
-            },
-            |effect| self.effect(effect),
-        );
+        let entered = self.pump.enter(Duration::MAX, Self::change(effects), |effect| self.effect(effect));
+        assert!(entered.is_ok(), "a model has no time that could run out");
+    }
+
+    fn post(&self, effects: &'static [Then]) {
+        self.pump.post(Self::change(effects), |effect| self.effect(effect));
+    }
+
+    fn change(effects: &[Then]) -> impl FnOnce(&mut u8, &mut Vec<Effect>) {
+        move |next, queue| {
+            for &then in effects {
+                queue.push(Effect { number: *next, then });
+                *next += 1;
+            }
+        }
     }
 
     fn effect(&self, effect: Effect) {
@@ -59,7 +66,8 @@ impl Core {
 
     /// All that was queued has run, in order.
     fn check(&self, total: u8) {
-        assert_eq!(self.pump.look(|next| *next), total);
+        let next = self.pump.enter(Duration::MAX, |next, _| *next, |effect| self.effect(effect));
+        assert_eq!(next.ok(), Some(total));
         assert_eq!(*self.ran.lock().unwrap(), (0..total).collect::<Vec<_>>());
     }
 }
@@ -101,4 +109,33 @@ fn effects_that_enter_again() {
 #[test]
 fn a_handler_that_panics() {
     enter_at_once([&[Then::Panic, Then::Nothing], &[Then::Enter]], 4);
+}
+
+/// Lets threads post at once, and the main thread enter; `Then::Nothing` each.
+fn post_at_once(posters: usize) {
+    loom::model(move || {
+        let core = Core::new();
+        let threads: Vec<_> = (0..posters)
+            .map(|_| {
+                let core = core.clone();
+                thread::spawn(move || core.post(&[Then::Nothing]))
+            })
+            .collect();
+        core.enter(&[Then::Nothing]);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        // Nobody enters again: what was posted has run without it.
+        let total = u8::try_from(posters + 1).unwrap();
+        assert_eq!(*core.ran.lock().unwrap(), (0..total).collect::<Vec<_>>());
+        core.check(total);
+    });
+}
+
+#[test]
+fn a_post_beside_an_enter() {
+    post_at_once(1);
+}
+
+#[test]
+fn two_posts_beside_an_enter() {
+    post_at_once(2);
 }
