@@ -136,6 +136,54 @@ pub const CLOCK_JUMP: Duration = Duration::from_secs(3600);
 /// Slots of `fanin run` unless `--concurrency` says otherwise (14.14).
 pub const RUN_SLOTS: usize = 10;
 
+/// Deepest job below the session of an operator's run, nested runs counted in (14.14, SC-8).
+pub const RUN_DEPTH_MAX: u32 = 8;
+
+/// The mark of a job in an environment: two ids, two numbers, and the slashes between them.
+pub const PARENT_MARK_BYTES_MAX: usize = 256;
+
+/// Earlier runs that `fanin run` keeps for `--again`: a working day of a busy hand. The newest stay.
+pub const KEPT_RUNS_MAX: usize = 100;
+
+/// How long an earlier run is kept: a failure of before the holidays can still be run again.
+pub const KEPT_RUNS_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// One document of a kept run. A larger one is not kept, and that is said.
+pub const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Earlier runs that are named where an id is not known: what a screen shows with room to spare.
+pub const KNOWN_RUNS_SHOWN_MAX: usize = 10;
+
+/// Hex digits that the start of an id must have: fewer would soon stand for several.
+pub const ID_PREFIX_DIGITS_MIN: usize = 4;
+
+/// Output of one task in a JUnit report: what a person reads there, twice what a result has.
+pub const JUNIT_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// Output of all tasks in a JUnit report together: servers of CI refuse or drop very large reports.
+pub const JUNIT_OUTPUTS_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// A step's summary on GitHub, with what the step has written before: GitHub drops a larger one whole.
+pub const SUMMARY_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Error annotations of one run: GitHub shows ten of a step and drops the others.
+pub const ANNOTATIONS_MAX: usize = 10;
+
+/// How long a command of `--on-done` may take before it is stopped.
+pub const ON_DONE_TIME: Duration = Duration::from_secs(60);
+
+/// The same where a signal ended the run: somebody waits for the program to go.
+pub const ON_DONE_TIME_STOPPED: Duration = Duration::from_secs(5);
+
+/// From the polite stop of such a command to the forced one.
+pub const ON_DONE_GRACE: Duration = Duration::from_secs(1);
+
+/// What such a command may put out: only the end of it is ever shown.
+pub const ON_DONE_OUTPUT_BYTES_MAX: u64 = 16 * 1024;
+
+/// A run that took longer ends with a notice on its terminal: its reader has turned to something else by then.
+pub const NOTIFY_AFTER: Duration = Duration::from_secs(10);
+
 /// Jobs of a page unless somebody says otherwise: a screen or two.
 pub const PAGE_JOBS: usize = 100;
 

@@ -47,3 +47,20 @@ impl Clocks {
         self.origin + std::time::Duration::from_millis(at.0)
     }
 }
+
+/// Now, on the runtime's clock.
+#[cfg(feature = "testing")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// True where the runtime's clock is paused.
+#[cfg(feature = "testing")]
+pub(crate) fn is_paused() -> bool {
+    let (before, real) = (Instant::now(), std::time::Instant::now());
+    // Between the two looks at the runtime's clock real time has passed, so only a paused one shows the same.
+    while std::time::Instant::now() == real {
+        std::hint::spin_loop();
+    }
+    Instant::now() == before
+}

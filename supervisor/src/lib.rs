@@ -43,6 +43,8 @@ mod session;
 mod spec;
 mod stop;
 mod supervisor;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod turn;
 mod wait;
 mod wake;

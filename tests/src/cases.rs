@@ -1,5 +1,5 @@
 //! What the case tests share: gates that force a race, chance with a printed seed, bodies that end in every way, and
-//! checks of what must not happen. It never sleeps.
+//! checks of what must not happen. What a user's tests need as well is in `fanin_supervisor::testing`. It never sleeps.
 
 use std::future::Future;
 use std::panic::Location;
@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex, Once, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use fanin_supervisor::protocol::{CombinedResult, JobId, ResultEntry, Status};
-use fanin_supervisor::{JobError, JobFilter, JobSpec, RunContext, Session, Supervisor};
-use tokio::sync::watch;
+use fanin_supervisor::protocol::{CombinedResult, JobId, ResultEntry};
+pub use fanin_supervisor::testing::{
+    Gate, assert_no_wake_now, assert_nothing_lives, no_wake, over, woken, woken_within,
+};
+use fanin_supervisor::{JobError, JobSpec, RunContext, Session, Supervisor};
 
 mod agent;
 pub mod process;
@@ -38,50 +40,27 @@ pub async fn start_with_parent() -> (Supervisor, Session) {
     (supervisor, session)
 }
 
-/// A latch: it is opened once and stays open. Clones are the same gate.
-#[derive(Debug, Clone)]
-pub struct Gate(Arc<watch::Sender<bool>>);
-
-impl Default for Gate {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(false)))
-    }
-}
-
-impl Gate {
-    /// A closed gate.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Opens it for good.
-    pub fn open(&self) {
-        self.0.send_replace(true);
-    }
-
-    /// True once it was opened.
-    pub fn is_open(&self) -> bool {
-        *self.0.borrow()
-    }
-
-    /// Waits until it is open.
-    pub async fn passed(&self) {
-        self.0.subscribe().wait_for(|open| *open).await.expect("the gate is still held here");
-    }
-
+/// What our tests do with a [`Gate`] beyond what a user needs: they block threads at it.
+pub trait BlockingGate {
     /// Opens it at the latest when what is returned is dropped: a test that fails leaves no thread blocked.
     #[must_use]
-    pub fn at_the_latest(&self) -> OnDrop<impl FnOnce() + use<>> {
-        let gate = self.clone();
-        OnDrop::new(move || gate.open())
-    }
+    fn at_the_latest(&self) -> OnDrop<impl FnOnce() + use<Self>>;
 
     /// Blocks the thread until it is open.
     ///
     /// # Panics
     ///
     /// Where that takes longer than [`STUCK`].
-    pub fn block(&self) {
+    fn block(&self);
+}
+
+impl BlockingGate for Gate {
+    fn at_the_latest(&self) -> OnDrop<impl FnOnce() + use<>> {
+        let gate = self.clone();
+        OnDrop::new(move || gate.open())
+    }
+
+    fn block(&self) {
         let mut passed = std::pin::pin!(self.passed());
         let (wake, woken) = mpsc::channel();
         let waker = Waker::from(Arc::new(Ring(wake)));
@@ -319,12 +298,6 @@ impl Way {
     }
 }
 
-/// Waits until these jobs are over without taking their results: another parent asks.
-pub async fn over(supervisor: &Supervisor, jobs: &[JobId]) {
-    let observer = supervisor.session("observer").await.unwrap();
-    observer.wait_all(jobs, STUCK).await.expect("the jobs end");
-}
-
 /// Labels and summaries of a result, in its order.
 pub fn summaries(result: &CombinedResult) -> Vec<(String, String)> {
     result
@@ -337,62 +310,6 @@ pub fn summaries(result: &CombinedResult) -> Vec<(String, String)> {
 /// The text of an entry's output.
 pub fn output(entry: &ResultEntry) -> &str {
     entry.output.as_ref().map_or("", |output| &output.text)
-}
-
-/// The next wake, acknowledged.
-///
-/// # Panics
-///
-/// Where none comes within [`STUCK`].
-#[track_caller]
-pub fn woken(session: &Session) -> impl Future<Output = Arc<CombinedResult>> + use<> {
-    woken_within(STUCK, session)
-}
-
-/// As [`woken`], with another limit.
-///
-/// # Panics
-///
-/// Where none comes within `limit`.
-#[track_caller]
-pub fn woken_within(limit: Duration, session: &Session) -> impl Future<Output = Arc<CombinedResult>> + use<> {
-    let at = Location::caller();
-    let session = session.clone();
-    async move {
-        let wake = tokio::time::timeout(limit, session.next_wake()).await;
-        wake.unwrap_or_else(|_| panic!("no wake at {at}")).unwrap().ack().await.unwrap()
-    }
-}
-
-/// Checks that no wake is owed now, without waiting.
-#[track_caller]
-pub fn assert_no_wake_now(session: &Session) {
-    let mut wake = Box::pin(session.next_wake());
-    if let Poll::Ready(wake) = poll_once(wake.as_mut()) {
-        panic!("a wake that nobody owes: {:?}", wake.unwrap().result());
-    }
-}
-
-/// Checks that no wake comes, however long one waits. On a paused clock only.
-#[track_caller]
-pub fn no_wake(session: &Session) -> impl Future<Output = ()> + use<> {
-    let at = Location::caller();
-    let session = session.clone();
-    async move {
-        if let Ok(wake) = tokio::time::timeout(QUIET, session.next_wake()).await {
-            panic!("a wake that nobody owes at {at}: {:?}", wake.unwrap().result());
-        }
-    }
-}
-
-/// Checks that nothing is queued or runs.
-#[track_caller]
-pub fn assert_nothing_lives(supervisor: &Supervisor) {
-    for status in [Status::Queued, Status::Running] {
-        let live = supervisor.list(&JobFilter { status: Some(status), ..JobFilter::default() });
-        let live = live.unwrap();
-        assert!(live.jobs.is_empty(), "still {status}: {live:?}");
-    }
 }
 
 /// What a future gives within [`STUCK`].

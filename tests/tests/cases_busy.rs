@@ -12,7 +12,7 @@ use fanin_supervisor::{
     CallError, Clock, Filter, JobFilter, JobSpec, LaunchError, Session, Since, SubscribeError, Supervisor,
     WaitError,
 };
-use fanin_tests::cases::{Alive, Gate, STUCK, assert_nothing_lives};
+use fanin_tests::cases::{Alive, BlockingGate as _, Gate, STUCK, assert_nothing_lives};
 
 /// A clock that can be made to block. It is read at the gate, so the gate is stuck for as long.
 #[derive(Debug, Clone, Default)]

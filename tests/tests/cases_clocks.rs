@@ -1,13 +1,12 @@
 //! Cases of clocks: limits run on time that is worked, records carry the wall clock and never fall.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fanin_supervisor::protocol::record::NoteCode;
 use fanin_supervisor::protocol::{Policy, Record, ResultEntry};
+use fanin_supervisor::testing::TestClock;
 use fanin_supervisor::{
-    Clock, Delivery, Filter, GroupOptions, JobSpec, RunContext, Session, Since, Subscription, Supervisor,
+    Delivery, Filter, GroupOptions, JobSpec, RunContext, Session, Since, Subscription, Supervisor,
     TryNextError,
 };
 use fanin_tests::cases::*;
@@ -18,27 +17,7 @@ const DAY: u64 = 24 * HOUR;
 /// Some time in 2026.
 const START: u64 = 1_780_000_000_000;
 
-/// A wall clock that a test sets. It does not move by itself.
-#[derive(Debug, Clone)]
-struct Wall(Arc<AtomicU64>);
-
-impl Wall {
-    fn new() -> Self {
-        Self(Arc::new(AtomicU64::new(START)))
-    }
-
-    fn set(&self, ms: u64) {
-        self.0.store(ms, Ordering::SeqCst);
-    }
-}
-
-impl Clock for Wall {
-    fn wall_ms(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-async fn start_at(wall: &Wall, slots: usize) -> (Supervisor, Session, Watched) {
+async fn start_at(wall: &TestClock, slots: usize) -> (Supervisor, Session, Watched) {
     let builder = Supervisor::builder().slots(slots).clock(wall.clone());
     let supervisor = builder.start().await.unwrap();
     let session = supervisor.session("parent").await.unwrap();
@@ -93,7 +72,7 @@ async fn settle() {
 // B64, SC-16, C-8: the machine slept for 17 hours; working time stood still, so nobody's limit has passed.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_of_the_machine_stops_nothing() {
-    let wall = Wall::new();
+    let wall = TestClock::new();
     let (supervisor, session, mut records) = start_at(&wall, 1).await;
     let seconds = Duration::from_secs;
     let alive = Alive::new();
@@ -106,7 +85,7 @@ async fn a_sleep_of_the_machine_stops_nothing() {
     let asleep = session.start(idle("last")).await.unwrap();
     tokio::time::advance(seconds(29)).await;
 
-    wall.set(START + 17 * HOUR);
+    wall.jump_ahead(Duration::from_millis(17 * HOUR));
     let woken_up = session.start(idle("after the sleep")).await.unwrap();
     settle().await;
     assert_eq!(alive.count(), 1, "a sleep killed it");
@@ -128,7 +107,7 @@ async fn a_sleep_of_the_machine_stops_nothing() {
 // B65, A-4, C-8: the wall clock steps back in the middle of a job.
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_makes_no_time_fall_and_delays_no_limit() {
-    let wall = Wall::new();
+    let wall = TestClock::new();
     let (_supervisor, session, mut records) = start_at(&wall, 3).await;
     let body = JobSpec::run("calls", |context: RunContext| async move {
         let call = context.tool("call", "read");
@@ -143,7 +122,7 @@ async fn a_clock_that_is_set_back_makes_no_time_fall_and_delays_no_limit() {
     let started = Instant::now();
     session.fan_out([body, late]).await.unwrap();
     settle().await;
-    wall.set(START - HOUR - 1);
+    wall.jump_back(Duration::from_millis(HOUR + 1));
     let wake = woken_within(QUIET, &session).await;
     assert_eq!(started.elapsed(), Duration::from_secs(20));
     let ends: Vec<_> = wake.entries.iter().map(ResultEntry::summary).collect();
@@ -159,7 +138,7 @@ async fn a_clock_that_is_set_back_makes_no_time_fall_and_delays_no_limit() {
 async fn a_clock_gone_mad_changes_nothing_but_times() {
     watch_panics();
     let mut chance = Chance::new();
-    let wall = Wall::new();
+    let wall = TestClock::new();
     let (supervisor, session, mut records) = start_at(&wall, 2).await;
     // First the ends of the scale, both ways, with and without working time between.
     for (ms, worked) in [(u64::MAX, 0), (0, 1), (u64::MAX, 1), (0, 0), (u64::MAX / 2, 5), (1, 5)] {
@@ -170,7 +149,7 @@ async fn a_clock_gone_mad_changes_nothing_but_times() {
     drop(supervisor);
     records.assert_in_order();
 
-    let wall = Wall::new();
+    let wall = TestClock::new();
     let (supervisor, session, mut records) = start_at(&wall, 2).await;
     for _ in 0..500 {
         let year = 365 * DAY as usize;

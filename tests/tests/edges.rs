@@ -54,6 +54,7 @@ struct Dependency {
     is_dev: bool,
     /// Built only for a model checker.
     is_for_loom: bool,
+    features: Vec<String>,
 }
 
 impl Dependency {
@@ -90,6 +91,7 @@ fn dependency(of: &Value) -> Dependency {
         name: of["name"].as_str().unwrap().to_owned(),
         is_dev: of["kind"] == "dev",
         is_for_loom: of["target"] == "cfg(loom)",
+        features: serde_json::from_value(of["features"].clone()).expect("features are names"),
     }
 }
 
@@ -188,6 +190,26 @@ fn every_dependency_has_its_reason() {
         for_tests,
         "docs/dependencies.md against the manifests"
     );
+}
+
+// Decision 0029: it makes tokio's clock one that can be paused, which no user's program shall pay for.
+#[test]
+fn the_testing_kit_is_in_nothing_that_ships() {
+    let (mut used, mut ships) = (0, Vec::new());
+    for package in packages() {
+        let is_tests = ["tests", "benches"].contains(&package.name.as_str());
+        for dependency in package.dependencies.iter().filter(|one| !one.is_dev) {
+            let kit = ["testing", "test-util"];
+            if dependency.features.iter().any(|feature| kit.contains(&feature.as_str())) {
+                used += 1;
+                ships.extend((!is_tests).then(|| format!("fanin-{}: {}", package.name, dependency.name)));
+            }
+        }
+    }
+    assert!(used > 0, "features are not read rightly");
+    assert_eq!(ships, Vec::<String>::new());
+    let manifest = tree::read("supervisor/Cargo.toml");
+    assert!(manifest.contains("\ntesting = [\"tokio/test-util\"]\n") && !manifest.contains("\ndefault ="));
 }
 
 #[test]

@@ -82,6 +82,10 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["lines", "tasks"])]
     pub(crate) file: Option<PathBuf>,
 
+    /// Run again what did not complete in an earlier run: its group's id, or 4 hex digits or more of it
+    #[arg(long, value_name = "GROUP", conflicts_with_all = ["lines", "tasks", "file", "each", "cwd"])]
+    pub(crate) again: Option<String>,
+
     #[command(flatten)]
     pub(crate) flags: Flags,
 
@@ -92,6 +96,18 @@ pub(crate) struct RunArgs {
     /// The result as one JSON document (fanin.result/1) on standard output
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// The result as a JUnit report in this file, beside what is shown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+
+    /// No groups, annotations and summary, though this is a step of GitHub Actions
+    #[arg(long)]
+    pub(crate) no_github: bool,
+
+    /// Keep nothing of this run in the state folder; it cannot be run again then
+    #[arg(long)]
+    pub(crate) no_keep: bool,
 
     /// After a first Ctrl-C: how long running tasks may go on
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]

@@ -2,31 +2,29 @@
 //! what happens, passes signals on, and hands the group's one result over.
 
 use std::io::{self, Write};
-use std::pin::pin;
 use std::time::Duration;
 
-use fanin_protocol::GroupId;
-use fanin_protocol::limits::{KILL_SLACK, KILL_WAIT, REDRAW_EVERY};
+use fanin_protocol::{CombinedResult, GroupId, JobId, JobLimits, Spec};
 use fanin_subprocess::SubprocessRunner;
 use fanin_supervisor::{
     CallError, GroupOptions, JobSpec, LaunchError, Session, SessionError, StartError, SubscribeError,
     Supervisor, WaitError, Wake,
 };
-use tokio::sync::mpsc::Receiver;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::args::RunArgs;
+use crate::again;
 use crate::exit::Exit;
-use crate::json;
-use crate::obey::{Notice, obey};
-use crate::plan::{Plan, Task};
+use crate::github::{self, GitHub};
+use crate::leave;
+use crate::obey::obey;
+use crate::over::Over;
+use crate::plan::{Carried, Plan};
+use crate::prepare::Prepared;
 use crate::progress::Progress;
-use crate::report::Report;
+use crate::shown::Shown;
 use crate::signals::{Signal, Signals};
 use crate::stderr::{self, Stderr};
-use crate::style::Style;
-use crate::tasks::Tasks;
-use crate::watch::Watch;
+use crate::tasks::{Member, Origin, Tasks};
+use crate::warning::Warning;
 use crate::words::Words;
 
 /// Why a run could not be brought to its end.
@@ -86,7 +84,16 @@ impl DriveError {
     }
 }
 
-/// Runs the plan and writes its result.
+/// What became of a run.
+#[derive(Debug)]
+pub(crate) struct Driven {
+    /// How the program ends, or why the result could not be handed over.
+    pub(crate) exit: Result<Exit, DriveError>,
+    /// True where every task completed, now or in an earlier run.
+    pub(crate) is_complete: bool,
+}
+
+/// Runs what was prepared and writes its result.
 ///
 /// # Errors
 ///
@@ -96,146 +103,135 @@ impl DriveError {
 ///
 /// Not cancel safe: dropping it stops all tasks and loses the result.
 pub(crate) async fn run(
-    mut plan: Plan,
-    args: &RunArgs,
+    mut prepared: Prepared,
     signals: Signals,
     stderr: &Stderr,
-) -> Result<Exit, DriveError> {
+) -> Result<Driven, DriveError> {
+    let (plan, args) = (&mut prepared.plan, &prepared.args);
+    let tell = |warning: &Warning| stderr.say(&warning.told(args.json));
+    prepared.warnings.iter().for_each(tell);
     let supervisor =
         Supervisor::builder().runner(SubprocessRunner::new()).slots(plan.concurrency).start().await?;
+    let notices = obey(signals, supervisor.clone(), args.drain);
+    let words = Words::new(plan.left().map(|task| task.limits).collect());
+    let mut shown = Shown::new(&supervisor, notices, Progress::new(args.quiet, words, stderr.clone()));
     let session = supervisor.session("run").await?;
-    let options = GroupOptions { policy: plan.policy, ..GroupOptions::default() };
-    let words = Words::new(plan.tasks.iter().map(|task| task.limits).collect());
-    let ids = (0..).zip(&plan.tasks).filter_map(|(index, task)| Some((index, task.id.clone()?))).collect();
-    let specs: Vec<_> = std::mem::take(&mut plan.tasks).into_iter().map(spec).collect();
-    let group = session.fan_out_with(options, specs).await?;
-    let mut shown = Shown {
-        supervisor: &supervisor,
-        notices: obey(signals, supervisor.clone(), args.drain),
-        progress: Progress::new(args.quiet, words, stderr.clone()),
-        signal: None,
-        give_up: None,
+    let limits = plan.tasks.iter().map(|task| task.limits).collect();
+    let Fired { result, members, wake } = fire(&mut shown, &session, &prepared.group, plan).await?;
+    let result = again::merge(result, &members);
+    let words = shown.progress().words().about(limits);
+    let mut over = Over {
+        description: plan.description.as_deref(),
+        policy: plan.policy,
+        again_of: plan.again_of.as_ref(),
+        parent: prepared.parent.as_ref(),
+        tasks: Tasks { result: &result, members: &members, supervisor: &supervisor },
+        words: &words,
+        exit: Exit::of(&result, plan.fail_on, shown.signal()),
     };
-    let wake = shown.until_fired(&session, group.id()).await?;
-    let exit = Exit::of(wake.result(), plan.fail_on, shown.signal);
-    let tasks = Tasks { result: wake.result(), ids: &ids, jobs: group.jobs(), supervisor: &supervisor };
-    let text = render(&plan, tasks, args, exit, shown.progress.words()).map_err(DriveError::Write)?;
-    // The result counts as taken when it was written, not before.
-    let exit = match hand_over(text, stderr.clone(), &mut shown).await {
-        Handed::Written => {
-            wake.ack().await?;
-            exit
+    let is_complete = result.counts.completed == result.counts.launched;
+    let interrupted = |signal| Ok(Driven { exit: Ok(Exit::Signal(signal)), is_complete });
+    let github = GitHub::of_environment().filter(|_| !args.no_github && over.parent.is_none());
+    for left in [
+        leave::junit(args.junit.clone(), &mut over, &mut shown).await,
+        leave::kept(prepared.keep.take(), &over, &mut shown).await,
+        leave::summary(github.as_ref(), &over, &mut shown).await,
+    ] {
+        match left {
+            Ok(warning) => warning.iter().for_each(tell),
+            Err(signal) => return interrupted(signal),
         }
-        Handed::NobodyReads => exit,
-        Handed::Interrupted(interrupted) => interrupted,
+    }
+    let text = if args.json { over.document() } else { over.report(github.as_ref()) };
+    if github.is_some() && args.json && !args.quiet {
+        github::annotations(&over).iter().for_each(|annotation| stderr.command(annotation));
+    }
+    // The result counts as taken when it was written, not before.
+    let exit = match hand_over(text.map_err(DriveError::Write)?, stderr.clone(), &mut shown).await {
+        Handed::Written => {
+            if let Some(wake) = wake {
+                wake.ack().await?;
+            }
+            over.exit
+        }
+        Handed::NobodyReads => over.exit,
+        Handed::Interrupted(signal) => return interrupted(signal),
         // The terminal is gone, and that is why the run ends.
-        Handed::Failed(_) if shown.signal == Some(Signal::HangUp) => exit,
-        Handed::Failed(error) => return Err(DriveError::Write(error)),
+        Handed::Failed(_) if shown.signal() == Some(Signal::HangUp) => over.exit,
+        Handed::Failed(error) => {
+            return Ok(Driven { exit: Err(DriveError::Write(error)), is_complete });
+        }
     };
     tokio::select! {
         () = supervisor.shutdown() => {}
-        _ = patience(shown.give_up) => {}
+        _ = shown.patience() => {}
     }
-    Ok(exit)
+    Ok(Driven { exit: Ok(exit), is_complete })
 }
 
-fn spec(task: Task) -> JobSpec {
-    let mut spec = JobSpec::new(task.label, task.spec);
-    if let Some(ms) = task.limits.run_ms {
+/// A group that has fired, or one that never was.
+struct Fired {
+    /// The result of the tasks that were run.
+    result: CombinedResult,
+    /// All tasks in launch order.
+    members: Vec<Member>,
+    /// What is acknowledged once the result was handed over.
+    wake: Option<Wake>,
+}
+
+/// Launches the tasks that are left, and waits for all of them.
+async fn fire(
+    shown: &mut Shown<'_>,
+    session: &Session,
+    group: &GroupId,
+    plan: &mut Plan,
+) -> Result<Fired, DriveError> {
+    let (mut specs, mut seats) = (Vec::new(), Vec::new());
+    for task in std::mem::take(&mut plan.tasks) {
+        seats.push((task.id, task.carried));
+        if seats.last().is_some_and(|(_, carried)| carried.is_none()) {
+            specs.push(spec(task.label, task.spec, &task.limits));
+        }
+    }
+    if specs.is_empty() {
+        shown.say(&nothing_left(plan));
+        let result = again::nothing(group, session.id());
+        return Ok(Fired { result, members: members(seats, Vec::new()), wake: None });
+    }
+    let options = GroupOptions { id: Some(group.clone()), policy: plan.policy };
+    let group = session.fan_out_with(options, specs).await?;
+    let wake = shown.until_fired(session, group.id()).await?;
+    let members = members(seats, group.jobs().to_vec());
+    Ok(Fired { result: wake.result().clone(), members, wake: Some(wake) })
+}
+
+fn nothing_left(plan: &Plan) -> String {
+    let of = plan.again_of.as_ref().map(|group| format!(" of {group}")).unwrap_or_default();
+    format!("fanin: all tasks{of} completed; there is nothing to run again")
+}
+
+/// The tasks, each with the job that ran it: all of those that were not carried were launched, or none was.
+fn members(tasks: Vec<(Option<String>, Option<Box<Carried>>)>, jobs: Vec<JobId>) -> Vec<Member> {
+    let mut jobs = jobs.into_iter();
+    let member = |(id, carried)| {
+        let origin = match carried {
+            Some(carried) => Origin::Carried(carried),
+            None => Origin::Ran(jobs.next()?),
+        };
+        Some(Member { id, origin })
+    };
+    tasks.into_iter().filter_map(member).collect()
+}
+
+fn spec(label: String, spec: Spec, limits: &JobLimits) -> JobSpec {
+    let mut spec = JobSpec::new(label, spec);
+    if let Some(ms) = limits.run_ms {
         spec = spec.timeout(Duration::from_millis(ms));
     }
-    if let Some(ms) = task.limits.queue_ms {
+    if let Some(ms) = limits.queue_ms {
         spec = spec.queue_timeout(Duration::from_millis(ms));
     }
     spec
-}
-
-/// A run as it is shown while it goes on.
-struct Shown<'s> {
-    supervisor: &'s Supervisor,
-    notices: Receiver<Notice>,
-    progress: Progress,
-    /// The last signal that came in.
-    signal: Option<Signal>,
-    /// After a third signal, which is kept with it: when the program ends whatever holds it up.
-    give_up: Option<(Instant, Signal)>,
-}
-
-impl Shown<'_> {
-    /// Shows what happens until the group fires.
-    async fn until_fired(&mut self, session: &Session, group: &GroupId) -> Result<Wake, DriveError> {
-        let mut watch = Watch::begin(self.supervisor, group, &self.progress).await?;
-        let mut wake = pin!(session.next_wake());
-        let mut redraw = interval(REDRAW_EVERY);
-        redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                wake = &mut wake => {
-                    // The last notices and endings are told before the result is.
-                    self.notices();
-                    watch.catch_up(&self.progress)?;
-                    self.progress.clear();
-                    return Ok(wake?);
-                }
-                Some(notice) = self.notices.recv() => self.notice(notice),
-                _ = patience(self.give_up) => {
-                    self.progress.clear();
-                    return Err(DriveError::StillAlive);
-                }
-                came = watch.next() => {
-                    // A notice comes before what it brought about.
-                    self.notices();
-                    watch.take(&came, &self.progress)?;
-                }
-                _ = redraw.tick(), if self.progress.is_live() => watch.draw(&self.progress),
-            }
-        }
-    }
-
-    /// Shows what notices have come.
-    fn notices(&mut self) {
-        while let Ok(notice) = self.notices.try_recv() {
-            self.notice(notice);
-        }
-    }
-
-    fn notice(&mut self, notice: Notice) {
-        self.signal = notice.signal().or(self.signal);
-        if let Some(words) = notice.words() {
-            self.progress.note(&words, notice.signal());
-        }
-        if let Notice::Killing(signal) = notice {
-            self.give_up = Some((Instant::now() + KILL_WAIT + KILL_SLACK, signal));
-        }
-    }
-}
-
-/// Waits for the end of all patience, and returns the signal that set it.
-async fn patience(give_up: Option<(Instant, Signal)>) -> Signal {
-    match give_up {
-        Some((at, signal)) => {
-            sleep_until(at).await;
-            signal
-        }
-        None => std::future::pending().await,
-    }
-}
-
-fn render(plan: &Plan, tasks: Tasks<'_>, args: &RunArgs, exit: Exit, words: &Words) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    if args.json {
-        json::write(&mut text, tasks.result, tasks.ids, exit)?;
-    } else {
-        let report = Report {
-            description: plan.description.as_deref(),
-            result: tasks.result,
-            policy: plan.policy,
-            words,
-            style: Style::of(&io::stdout()),
-        };
-        report.write(&mut text, tasks.entries(), |entry| tasks.kept(&entry.job))?;
-    }
-    Ok(text)
 }
 
 /// What became of the written result.
@@ -244,7 +240,7 @@ enum Handed {
     /// The reader went away; that is its own choice.
     NobodyReads,
     /// A signal came while a reader took its time.
-    Interrupted(Exit),
+    Interrupted(Signal),
     Failed(io::Error),
 }
 
@@ -261,22 +257,12 @@ async fn hand_over(text: Vec<u8>, stderr: Stderr, shown: &mut Shown<'_>) -> Hand
     });
     let written = tokio::select! {
         written = write => written,
-        Some(signal) = signal(&mut shown.notices) => return Handed::Interrupted(Exit::Signal(signal)),
-        signal = patience(shown.give_up) => return Handed::Interrupted(Exit::Signal(signal)),
+        signal = shown.next_signal() => return Handed::Interrupted(signal),
     };
     match written {
         Ok(Ok(())) => Handed::Written,
         Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Handed::NobodyReads,
         Ok(Err(error)) => Handed::Failed(error),
         Err(panic) => Handed::Failed(io::Error::other(panic)),
-    }
-}
-
-/// The next signal.
-async fn signal(notices: &mut Receiver<Notice>) -> Option<Signal> {
-    loop {
-        if let Some(signal) = notices.recv().await?.signal() {
-            return Some(signal);
-        }
     }
 }

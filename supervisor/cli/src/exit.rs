@@ -20,6 +20,8 @@ pub(crate) enum Exit {
     Internal,
     /// A process may still be alive after its forced stop.
     Unreaped,
+    /// Another process is at work there; nothing was started.
+    Owned,
     /// A signal ended work.
     Signal(Signal),
 }
@@ -33,6 +35,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Deadline => 3,
             Self::Internal | Self::Unreaped => 70,
+            Self::Owned => 75,
             Self::Signal(Signal::Interrupt | Signal::HangUp) => 130,
             Self::Signal(Signal::Terminate) => 143,
         }
@@ -47,6 +50,7 @@ impl Exit {
             Self::Deadline => "deadline",
             Self::Internal => "internal",
             Self::Unreaped => "unreaped",
+            Self::Owned => "owned",
             Self::Signal(Signal::Interrupt) => "signal_int",
             Self::Signal(Signal::HangUp) => "signal_hup",
             Self::Signal(Signal::Terminate) => "signal_term",
@@ -154,9 +158,16 @@ mod tests {
     #[test]
     fn the_numbers_are_the_seven_of_sh_5() {
         let signals = [Signal::Interrupt, Signal::Terminate, Signal::HangUp].map(Exit::Signal);
-        let others =
-            [Exit::Done, Exit::SomeNotCompleted, Exit::Usage, Exit::Deadline, Exit::Internal, Exit::Unreaped];
+        let others = [
+            Exit::Done,
+            Exit::SomeNotCompleted,
+            Exit::Usage,
+            Exit::Deadline,
+            Exit::Internal,
+            Exit::Unreaped,
+            Exit::Owned,
+        ];
         let codes: Vec<u8> = others.into_iter().chain(signals).map(Exit::code).collect();
-        assert_eq!(codes, [0, 1, 2, 3, 70, 70, 130, 143, 130]);
+        assert_eq!(codes, [0, 1, 2, 3, 70, 70, 75, 130, 143, 130]);
     }
 }

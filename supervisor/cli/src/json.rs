@@ -1,29 +1,31 @@
 //! What `--json` writes for programs: the result as `fanin.result/1`, an error as `fanin.error/1`.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use fanin_protocol::{CombinedResult, Fault};
+use fanin_protocol::{CombinedResult, Fault, GroupId, ParentMark};
 use serde::Serialize;
 
 use crate::exit::Exit;
-use crate::plan::generated_id;
+use crate::tasks::Member;
 
 #[derive(Debug, Serialize)]
 struct Document<'r> {
     schema: &'static str,
     exit: ExitOf,
+    parent: Option<&'r ParentMark>,
+    again_of: Option<&'r GroupId>,
     tasks: Vec<TaskOf<'r>>,
     #[serde(flatten)]
     result: &'r CombinedResult,
 }
 
-/// What the task of an entry is called in the manifest, beside the entry: the result itself knows only jobs.
+/// What stands beside the entry of a task: the result itself knows only jobs, and nothing of other runs.
 #[derive(Debug, Serialize)]
 struct TaskOf<'r> {
     index: u32,
     id: Cow<'r, str>,
+    carried_from: Option<&'r GroupId>,
 }
 
 #[derive(Debug, Serialize)]
@@ -32,25 +34,34 @@ struct ExitOf {
     name: &'static str,
 }
 
-/// Writes the document and a line feed. `ids` are those that somebody gave to tasks, by their index.
+/// What a document says beside the result.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Beside<'r> {
+    /// The tasks in launch order.
+    pub(crate) members: &'r [Member],
+    /// The job that this run is nested in.
+    pub(crate) parent: Option<&'r ParentMark>,
+    /// The run that this one ran again.
+    pub(crate) again_of: Option<&'r GroupId>,
+    /// How the program ends.
+    pub(crate) exit: Exit,
+}
+
+/// Writes the document and a line feed.
 ///
 /// # Errors
 ///
 /// The writer's.
-pub(crate) fn write(
-    out: &mut impl Write,
-    result: &CombinedResult,
-    ids: &BTreeMap<u32, String>,
-    exit: Exit,
-) -> io::Result<()> {
+pub(crate) fn write(out: &mut impl Write, result: &CombinedResult, beside: Beside<'_>) -> io::Result<()> {
+    let Beside { members, parent, again_of, exit } = beside;
     let exit = ExitOf { code: exit.code(), name: exit.name() };
-    let id = |index: u32| match ids.get(&index) {
-        Some(id) => Cow::Borrowed(id.as_str()),
-        None => Cow::Owned(generated_id(index as usize)),
+    let of = |index: u32| {
+        let member = members.get(usize::try_from(index).ok()?)?;
+        Some(TaskOf { index, id: member.name(index), carried_from: member.carried_from() })
     };
-    let tasks =
-        result.entries.iter().map(|entry| TaskOf { index: entry.index, id: id(entry.index) }).collect();
-    serde_json::to_writer(&mut *out, &Document { schema: "fanin.result/1", exit, tasks, result })?;
+    let tasks = result.entries.iter().filter_map(|entry| of(entry.index)).collect();
+    let document = Document { schema: "fanin.result/1", exit, parent, again_of, tasks, result };
+    serde_json::to_writer(&mut *out, &document)?;
     out.write_all(b"\n")
 }
 

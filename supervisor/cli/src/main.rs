@@ -3,17 +3,26 @@
 //! This file only puts the parts in a row. The program's word is its exit code; wherever it is not 0, the document or
 //! the last line on standard error names it.
 
+mod again;
 mod args;
 mod drive;
 mod duration;
 mod each;
 mod exit;
+mod file;
+mod github;
 mod json;
+mod junit;
+mod keep;
+mod leave;
 mod manifest;
 mod obey;
+mod over;
 mod plan;
+mod prepare;
 mod progress;
 mod report;
+mod shown;
 mod signals;
 mod stderr;
 mod style;
@@ -21,6 +30,7 @@ mod tasks;
 #[cfg(test)]
 mod testing;
 mod view;
+mod warning;
 mod watch;
 mod words;
 
@@ -28,12 +38,12 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use fanin_protocol::GroupId;
 use fanin_protocol::limits::STDERR_WAIT;
 
-use crate::args::RunArgs;
-use crate::drive::DriveError;
+use crate::drive::{DriveError, Driven};
 use crate::exit::Exit;
-use crate::plan::Plan;
+use crate::prepare::Prepared;
 use crate::signals::Signals;
 use crate::stderr::Stderr;
 
@@ -50,23 +60,36 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    let Ended { exit, is_json } = run(&stderr);
+    if github::is_there() {
+        stderr.defuse();
+    }
+    let Ended { exit, is_json, again } = run(&stderr);
     // A document says it already.
     if exit != Exit::Done && !is_json {
         stderr.say(&format!("fanin: exit {} ({})", exit.code(), exit.name()));
+        // Alone on the last line, so that it can be taken as it is.
+        if let Some(group) = again {
+            stderr.say(&format!("fanin run --again {group}"));
+        }
     }
     stderr.settle(Some(STDERR_WAIT));
     ExitCode::from(exit.code())
 }
 
 /// How the program ends, and whether documents are asked for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Ended {
     exit: Exit,
     is_json: bool,
+    /// The run that has something to be run again.
+    again: Option<GroupId>,
 }
 
 impl Ended {
+    fn new(exit: Exit, is_json: bool) -> Self {
+        Self { exit, is_json, again: None }
+    }
+
     /// Says why it ends so.
     fn saying(self, stderr: &Stderr, code: &str, message: &str) -> Self {
         stderr.say(&if self.is_json {
@@ -82,7 +105,7 @@ fn run(stderr: &Stderr) -> Ended {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let ended = Ended { exit: Exit::Internal, is_json: wants_json() };
+            let ended = Ended::new(Exit::Internal, wants_json());
             return ended.saying(stderr, "internal", &format!("no runtime could be started: {error}"));
         }
     };
@@ -94,7 +117,7 @@ fn run(stderr: &Stderr) -> Ended {
 
 async fn program(stderr: &Stderr) -> Ended {
     let failed = |is_json: bool, error: &DriveError| {
-        Ended { exit: error.exit(), is_json }.saying(stderr, error.code(), &error.to_string())
+        Ended::new(error.exit(), is_json).saying(stderr, error.code(), &error.to_string())
     };
     let mut signals = match Signals::catch() {
         Ok(signals) => signals,
@@ -103,26 +126,32 @@ async fn program(stderr: &Stderr) -> Ended {
     // Beside the runtime: standard input may never end, and a signal must still end the program.
     let theirs = stderr.clone();
     let reading = tokio::task::spawn_blocking(move || read(&theirs));
-    let (args, plan) = tokio::select! {
+    let prepared = tokio::select! {
         read = reading => match read {
-            Ok(Ok(read)) => read,
+            Ok(Ok(prepared)) => prepared,
             Ok(Err(ended)) => return ended,
             Err(panic) => {
-                let ended = Ended { exit: Exit::Internal, is_json: wants_json() };
+                let ended = Ended::new(Exit::Internal, wants_json());
                 return ended.saying(stderr, "internal", &panic.to_string());
             }
         },
         signal = signals.next() => return unstarted(stderr, Exit::Signal(signal)),
     };
-    match drive::run(plan, &args, signals, stderr).await {
-        Ok(exit) => Ended { exit, is_json: args.json },
-        Err(error) => failed(args.json, &error),
+    let is_json = prepared.args.json;
+    let (group, is_kept) = (prepared.group.clone(), prepared.keep.is_some());
+    let again = |is_wanted: bool| (is_wanted && is_kept).then_some(group);
+    match drive::run(prepared, signals, stderr).await {
+        Ok(Driven { exit: Ok(exit), is_complete }) => Ended { exit, is_json, again: again(!is_complete) },
+        Ok(Driven { exit: Err(error), is_complete }) => {
+            Ended { again: again(!is_complete), ..failed(is_json, &error) }
+        }
+        Err(error) => Ended { again: again(true), ..failed(is_json, &error) },
     }
 }
 
 /// The end by a signal that came first. For people the last line says it all.
 fn unstarted(stderr: &Stderr, exit: Exit) -> Ended {
-    let ended = Ended { exit, is_json: wants_json() };
+    let ended = Ended::new(exit, wants_json());
     if ended.is_json {
         ended.saying(stderr, exit.name(), "a signal came before anything was started")
     } else {
@@ -130,22 +159,19 @@ fn unstarted(stderr: &Stderr, exit: Exit) -> Ended {
     }
 }
 
-/// Reads what shall be run; where that is nothing, says why.
-fn read(stderr: &Stderr) -> Result<(RunArgs, Plan), Ended> {
+/// Reads what shall be run, and prepares it; where that is nothing, says why.
+fn read(stderr: &Stderr) -> Result<Prepared, Ended> {
     let (args, inline) = args::parse(std::env::args_os()).map_err(|error| usage(stderr, &error))?;
-    match plan::plan(&args, &inline, io::stdin().lock()) {
-        Ok(plan) => Ok((args, plan)),
-        Err(refused) => {
-            let (problems, hint) = (refused.problems.join("\n"), refused.hint.as_deref());
-            let name = Exit::Usage.name();
-            stderr.say(&if args.json {
-                json::error(name, &problems, hint)
-            } else {
-                refused.lines().join("\n")
-            });
-            Err(Ended { exit: Exit::Usage, is_json: args.json })
-        }
-    }
+    let is_json = args.json;
+    prepare::prepare(args, &inline, io::stdin().lock()).map_err(|refused| {
+        let (problems, hint) = (refused.problems.join("\n"), refused.hint.as_deref());
+        stderr.say(&if is_json {
+            json::error(refused.exit.name(), &problems, hint)
+        } else {
+            refused.lines().join("\n")
+        });
+        Ended::new(refused.exit, is_json)
+    })
 }
 
 /// Shows why the command line is none, or the help that was asked for.
@@ -153,11 +179,11 @@ fn usage(stderr: &Stderr, error: &clap::Error) -> Ended {
     if let ErrorKind::DisplayHelp | ErrorKind::DisplayVersion = error.kind() {
         // Nobody is left to read it where this fails.
         let _ = error.print();
-        return Ended { exit: Exit::Done, is_json: false };
+        return Ended::new(Exit::Done, false);
     }
     let is_json = wants_json();
     stderr.say(&if is_json { json::usage(error) } else { error.to_string().trim_end().to_owned() });
-    Ended { exit: Exit::Usage, is_json }
+    Ended::new(Exit::Usage, is_json)
 }
 
 /// True where the command line asks for documents, as far as that can be told without reading it.

@@ -82,6 +82,7 @@ fn parse(text: &str, folder: &Path, flags: &Flags, problems: &mut Problems<'_>) 
         concurrency: concurrency(&top, problems),
         policy: policy(&top, deadline, sections.len(), problems),
         fail_on: fail_on(&top, problems),
+        again_of: None,
     })
 }
 

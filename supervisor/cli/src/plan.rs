@@ -8,14 +8,21 @@ use std::time::Duration;
 
 use fanin_protocol::limits::{GROUP_MEMBERS_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, RUN_SLOTS};
 use fanin_protocol::spec::{SpecError, millis};
-use fanin_protocol::{CommandLine, CommandSpec, IdError, JobId, JobLimits, Policy, Spec, text};
+use fanin_protocol::{
+    CommandLine, CommandSpec, GroupId, IdError, JobId, JobLimits, Policy, ResultEntry, Spec, text,
+};
+use serde::{Deserialize, Serialize};
 
+use crate::again;
 use crate::args::{Flags, Inline, RunArgs};
 use crate::each;
+use crate::exit::Exit;
+use crate::keep::Earlier;
 use crate::manifest;
 
 /// What counts as failure of the whole run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum FailOn {
     /// Any task that did not complete.
     Partial,
@@ -23,8 +30,8 @@ pub(crate) enum FailOn {
     NoneOk,
 }
 
-/// One task, ready to be launched.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One task, ready to be launched. A plan that is kept has it in this form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// The id that somebody gave it.
     pub(crate) id: Option<String>,
@@ -34,10 +41,22 @@ pub(crate) struct Task {
     pub(crate) spec: Spec,
     /// Its own limits of time.
     pub(crate) limits: JobLimits,
+    /// It completed in an earlier run and is not run again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) carried: Option<Box<Carried>>,
 }
 
-/// All that shall be run, in launch order. There is at least one task.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A task's end in an earlier run, as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Carried {
+    /// The run in which it completed.
+    pub(crate) from: GroupId,
+    /// Its entry in that run's result.
+    pub(crate) entry: ResultEntry,
+}
+
+/// All tasks in launch order, at least one: those to be run, and those that completed in an earlier run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     /// What it is about, in the words of a manifest.
     pub(crate) description: Option<String>,
@@ -49,6 +68,16 @@ pub(crate) struct Plan {
     pub(crate) policy: Policy,
     /// What counts as failure, where somebody said so.
     pub(crate) fail_on: Option<FailOn>,
+    /// The run that this one runs again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) again_of: Option<GroupId>,
+}
+
+impl Plan {
+    /// The tasks that are to be run, in launch order.
+    pub(crate) fn left(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.iter().filter(|task| task.carried.is_none())
+    }
 }
 
 /// Why nothing can be run.
@@ -60,11 +89,13 @@ pub(crate) struct Refused {
     pub(crate) has_places: bool,
     /// The way out, where it is known and no part of the problems.
     pub(crate) hint: Option<String>,
+    /// How the program ends.
+    pub(crate) exit: Exit,
 }
 
 impl Refused {
     fn all(problems: Vec<String>) -> Self {
-        Self { problems, has_places: false, hint: None }
+        Self { problems, has_places: false, hint: None, exit: Exit::Usage }
     }
 
     /// One problem.
@@ -146,34 +177,28 @@ impl Common {
         };
         spec.check()?;
         limits.check()?;
-        Ok(Task { id: draft.id, label: draft.label, spec, limits })
+        Ok(Task { id: draft.id, label: draft.label, spec, limits, carried: None })
     }
 }
 
-/// Puts the plan together. `stdin` is read only for `--each`.
+/// Puts the plan together. `stdin` is read only for `--each`; `earlier` is the run of `--again`.
 ///
 /// # Errors
 ///
 /// [`Refused`] with all problems that were found.
-pub(crate) fn plan(args: &RunArgs, inline: &[Inline], stdin: impl Read) -> Result<Plan, Refused> {
+pub(crate) fn plan(
+    args: &RunArgs,
+    inline: &[Inline],
+    earlier: Option<Earlier>,
+    stdin: impl Read,
+) -> Result<Plan, Refused> {
     let flags = &args.flags;
     if let Some(cwd) = flags.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
         return Err(Refused::one(format!("--cwd: {} is no folder", cwd.display())));
     }
-    let mut plan = match (&args.file, &args.each, inline) {
-        (Some(file), _, _) => manifest::read(file, flags)?,
-        (None, Some(template), _) => of_tasks(each_line(template, flags, stdin)?),
-        (None, None, [Inline::Line(file)]) if file.ends_with(".toml") => {
-            manifest::read(file.as_ref(), flags)?
-        }
-        (None, None, []) => {
-            return Err(Refused::one("nothing to run: give shell lines, --task, --each or a manifest")
-                .with_hint("`fanin run --help` has examples"));
-        }
-        (None, None, inline) => {
-            refuse_manifest_among(inline)?;
-            of_tasks(inline_tasks(inline, flags)?)
-        }
+    let mut plan = match earlier {
+        Some(earlier) => again::plan(earlier, flags)?,
+        None => of_words(args, inline, stdin)?,
     };
     if let Some(concurrency) = flags.concurrency {
         plan.concurrency = concurrency;
@@ -189,6 +214,24 @@ pub(crate) fn plan(args: &RunArgs, inline: &[Inline], stdin: impl Read) -> Resul
             "--timeout: {timeout} ms can never pass, since the manifest's `deadline` of {deadline} ms comes first"
         ))),
         _ => Ok(plan),
+    }
+}
+
+/// The plan of a run that is new.
+fn of_words(args: &RunArgs, inline: &[Inline], stdin: impl Read) -> Result<Plan, Refused> {
+    let flags = &args.flags;
+    match (&args.file, &args.each, inline) {
+        (Some(file), _, _) => manifest::read(file, flags),
+        (None, Some(template), _) => Ok(of_tasks(each_line(template, flags, stdin)?)),
+        (None, None, [Inline::Line(file)]) if file.ends_with(".toml") => manifest::read(file.as_ref(), flags),
+        (None, None, []) => {
+            Err(Refused::one("nothing to run: give shell lines, --task, --each, --again or a manifest")
+                .with_hint("`fanin run --help` has examples"))
+        }
+        (None, None, inline) => {
+            refuse_manifest_among(inline)?;
+            Ok(of_tasks(inline_tasks(inline, flags)?))
+        }
     }
 }
 
@@ -209,7 +252,14 @@ fn refuse_manifest_among(inline: &[Inline]) -> Result<(), Refused> {
 }
 
 fn of_tasks(tasks: Vec<Task>) -> Plan {
-    Plan { description: None, tasks, concurrency: RUN_SLOTS, policy: Policy::ALL, fail_on: None }
+    Plan {
+        description: None,
+        tasks,
+        concurrency: RUN_SLOTS,
+        policy: Policy::ALL,
+        fail_on: None,
+        again_of: None,
+    }
 }
 
 fn each_line(template: &str, flags: &Flags, stdin: impl Read) -> Result<Vec<Task>, Refused> {
@@ -319,7 +369,7 @@ mod tests {
 
     fn planned(words: &[&str], stdin: &str) -> Result<Plan, Refused> {
         let (args, inline) = parse(["fanin", "run"].iter().chain(words).map(OsString::from)).unwrap();
-        plan(&args, &inline, stdin.as_bytes())
+        plan(&args, &inline, None, stdin.as_bytes())
     }
 
     fn labels(plan: &Plan) -> Vec<&str> {

@@ -84,6 +84,11 @@ impl Progress {
         self.out.draw(lines);
     }
 
+    /// Says something of the program's own, as it is.
+    pub(crate) fn say(&self, words: &str) {
+        self.out.say(words);
+    }
+
     /// Says something of the program's own, above the block. A signal that stops tasks is remembered for the words
     /// about them.
     pub(crate) fn note(&mut self, words: &str, signal: Option<Signal>) {

@@ -11,6 +11,7 @@ use fanin_protocol::{CombinedResult, Policy, ResultEntry, Status, Threshold, tex
 
 use crate::duration::show;
 use crate::style::{Mark, Style};
+use crate::tasks::Member;
 use crate::words::{End, Words};
 
 /// Labels longer than this do not push the column behind them further out.
@@ -30,6 +31,8 @@ pub(crate) struct Report<'r> {
     pub(crate) policy: Policy,
     pub(crate) words: &'r Words,
     pub(crate) style: Style,
+    /// The tasks, where some completed in an earlier run.
+    pub(crate) members: &'r [Member],
 }
 
 /// What was kept of a task's output.
@@ -63,14 +66,50 @@ impl Report<'_> {
         let is_later = |entry: &ResultEntry| launched > 1 && entry.status == Status::Error;
         self.write_list(out, &entries, |entry| !is_later(entry), &kept)?;
         for entry in entries.filter(|entry| is_later(entry)) {
-            let mark = self.style.mark(Mark::Failed);
-            writeln!(out, "\n{mark} {}: {}", label(&entry), self.said(&entry, Words::brief))?;
+            writeln!(out, "\n{}", self.title(&entry))?;
             write_output(out, &entry, &kept)?;
         }
         if launched > SCREEN_TASKS {
             writeln!(out, "\n{header}")?;
         }
         Ok(())
+    }
+
+    /// Writes the list of these tasks, without what they put out.
+    ///
+    /// # Errors
+    ///
+    /// The writer's.
+    pub(crate) fn write_all_but_output<'e>(
+        &self,
+        out: &mut impl Write,
+        entries: impl Iterator<Item = Cow<'e, ResultEntry>> + Clone,
+    ) -> io::Result<()> {
+        if let Some(description) = self.description {
+            writeln!(out, "{}", text::one_line(description))?;
+        }
+        writeln!(out, "{}", self.header())?;
+        self.write_list(out, &entries, |_| false, |_| None)
+    }
+
+    /// Writes the last lines of a task's output. Where a failed task has none, that is said.
+    ///
+    /// # Errors
+    ///
+    /// The writer's.
+    pub(crate) fn write_output(
+        &self,
+        out: &mut impl Write,
+        entry: &ResultEntry,
+        kept: impl Fn(&ResultEntry) -> Option<Kept>,
+    ) -> io::Result<()> {
+        write_output(out, entry, kept)
+    }
+
+    /// A task and how it ended, in one line.
+    pub(crate) fn title(&self, entry: &ResultEntry) -> String {
+        let mark = self.style.mark(Mark::of(entry.status));
+        format!("{mark} {}: {}", label(entry), self.said(entry, Words::brief))
     }
 
     /// The list in launch order, with the output of the tasks that have it here.
@@ -103,7 +142,8 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn header(&self) -> String {
+    /// What came of all tasks, in one line.
+    pub(crate) fn header(&self) -> String {
         let counts = self.result.counts;
         let mut header = format!("{}: {} completed", tasks(counts.launched), counts.completed);
         for (n, word) in [(counts.error, "failed"), (counts.cancelled, "cancelled")] {
@@ -147,16 +187,11 @@ impl Report<'_> {
 
     /// How a task ended, and what is not sure about it.
     fn said(&self, entry: &ResultEntry, words: impl Fn(&Words, &End<'_>) -> String) -> String {
-        let end = End {
-            place: usize::try_from(entry.index).unwrap_or(usize::MAX),
-            status: entry.status,
-            cause: entry.cause,
-            code: entry.code,
-            message: entry.message.as_deref(),
-            is_started: entry.started_at_ms.is_some(),
-        };
+        let end = End::from(entry);
         let mut said = words(self.words, &end);
+        let is_carried = self.members.get(end.place).is_some_and(|member| member.carried_from().is_some());
         for (flag, words) in [
+            (is_carried, " in an earlier run"),
             (entry.completed_anyway, "; it had done its work when it was stopped"),
             (entry.unreaped, "; it did not end in time and may still be alive"),
         ] {

@@ -12,6 +12,8 @@ use std::time::Duration;
 use console::Term;
 use fanin_protocol::limits::STDERR_HELD_BYTES_MAX;
 
+use crate::github;
+
 /// What is said to people. All clones are heard in one place, in the order in which they spoke.
 #[derive(Debug, Clone)]
 pub(crate) struct Stderr {
@@ -35,9 +37,20 @@ impl Stderr {
         Ok(Self { shared })
     }
 
+    /// From now on nothing that is said is a command to GitHub's runner, which reads it, but what [`Stderr::command`]
+    /// says.
+    pub(crate) fn defuse(&self) {
+        self.shared.tell(|told| told.is_defused = true);
+    }
+
+    /// Says a command to GitHub's runner.
+    pub(crate) fn command(&self, command: &str) {
+        self.shared.tell(|told| told.push(command.to_owned()));
+    }
+
     /// Says something of the program's own. It is never left out: a run has a handful of such words.
     pub(crate) fn say(&self, words: &str) {
-        self.shared.tell(|told| told.push(words.to_owned()));
+        self.shared.tell(|told| told.push(told.safe(words)));
     }
 
     /// Says what happened to a task. A line for which there is no room is left out and counted.
@@ -46,7 +59,7 @@ impl Stderr {
             if told.bytes.saturating_add(line.len()) > STDERR_HELD_BYTES_MAX {
                 told.left_out += 1;
             } else {
-                told.push(line.to_owned());
+                told.push(told.safe(line));
             }
         });
     }
@@ -109,11 +122,17 @@ struct Told {
     block: Option<Vec<String>>,
     /// The thread is at work on what it took.
     is_writing: bool,
+    /// Somebody reads who takes some lines for commands.
+    is_defused: bool,
 }
 
 impl Told {
     const fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.block.is_none()
+    }
+
+    fn safe(&self, words: &str) -> String {
+        if self.is_defused { github::defused(words).into_owned() } else { words.to_owned() }
     }
 
     fn push(&mut self, line: String) {

@@ -1,37 +1,80 @@
 //! All tasks of a group as entries, with what its combined result leaves out. It only reads.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use fanin_protocol::result::EntryOutput;
-use fanin_protocol::{CombinedResult, JobId, ResultEntry};
+use fanin_protocol::{CombinedResult, GroupId, JobId, ResultEntry, text};
 use fanin_supervisor::Supervisor;
 
+use crate::again;
+use crate::plan::{Carried, generated_id};
 use crate::report::Kept;
+
+/// A task once all is over.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// The id that somebody gave it.
+    pub(crate) id: Option<String>,
+    /// Where its result is from.
+    pub(crate) origin: Origin,
+}
+
+/// Where the result of a task is from.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// It was run by this job.
+    Ran(JobId),
+    /// It completed in an earlier run.
+    Carried(Box<Carried>),
+}
+
+impl Member {
+    /// What it is called in its manifest, at place `index` (from 0).
+    pub(crate) fn name(&self, index: u32) -> Cow<'_, str> {
+        match &self.id {
+            Some(id) => Cow::Borrowed(id),
+            None => Cow::Owned(generated_id(usize::try_from(index).unwrap_or(usize::MAX))),
+        }
+    }
+
+    /// The earlier run in which it completed.
+    pub(crate) fn carried_from(&self) -> Option<&GroupId> {
+        match &self.origin {
+            Origin::Carried(carried) => Some(&carried.from),
+            Origin::Ran(_) => None,
+        }
+    }
+}
 
 /// The tasks of a group that has fired.
 #[derive(Clone, Copy)]
 pub(crate) struct Tasks<'r> {
-    /// The group's result.
+    /// The result of all of them.
     pub(crate) result: &'r CombinedResult,
-    /// The ids that somebody gave to tasks, by their index.
-    pub(crate) ids: &'r BTreeMap<u32, String>,
-    /// Its jobs in launch order.
-    pub(crate) jobs: &'r [JobId],
-    /// Who still has them.
+    /// The tasks in launch order.
+    pub(crate) members: &'r [Member],
+    /// Who still has the jobs.
     pub(crate) supervisor: &'r Supervisor,
 }
 
 impl<'r> Tasks<'r> {
-    /// One entry for each task in launch order: the result's where it lists the task, else one made of what the
-    /// supervisor knows. Without the task's text: [`Tasks::kept`] has it.
+    /// One entry for each task in launch order: the result's where it lists the task, else one made of what is known.
+    /// Without the text of a task that ran and is not listed: [`Tasks::kept`] has it.
     pub(crate) fn entries(self) -> impl Iterator<Item = Cow<'r, ResultEntry>> + Clone {
-        self.jobs.iter().zip(0..).filter_map(move |(job, index)| {
-            match self.result.entries.binary_search_by_key(&index, |entry| entry.index) {
-                Ok(listed) => self.result.entries.get(listed).map(Cow::Borrowed),
-                Err(_) => self.unlisted(job).map(Cow::Owned),
+        self.members.iter().zip(0..).filter_map(move |(member, index)| {
+            match (self.result.entries.binary_search_by_key(&index, |entry| entry.index), &member.origin) {
+                (Ok(listed), _) => self.result.entries.get(listed).map(Cow::Borrowed),
+                (Err(_), Origin::Ran(job)) => self.unlisted(job, index).map(Cow::Owned),
+                (Err(_), Origin::Carried(carried)) => {
+                    Some(Cow::Owned(ResultEntry { index, ..carried.entry.clone() }))
+                }
             }
         })
+    }
+
+    /// The member of an entry.
+    pub(crate) fn member(self, entry: &ResultEntry) -> Option<&'r Member> {
+        self.members.get(usize::try_from(entry.index).ok()?)
     }
 
     /// All that was kept of a task's output.
@@ -40,7 +83,26 @@ impl<'r> Tasks<'r> {
         Some(Kept { text: output.text().into_owned(), is_whole: !output.is_truncated() })
     }
 
-    fn unlisted(self, job: &JobId) -> Option<ResultEntry> {
+    /// The result with an entry for each task, whatever their number, each with its share of output.
+    pub(crate) fn whole(self) -> CombinedResult {
+        let share = again::share(self.members.len());
+        let entries = self.entries().map(|entry| {
+            let is_listed = matches!(entry, Cow::Borrowed(_));
+            let mut entry = entry.into_owned();
+            if !is_listed
+                && let Some(kept) = self.kept(&entry.job)
+                && let Some(output) = &mut entry.output
+            {
+                output.truncated = !kept.is_whole || kept.text.len() > share;
+                output.text = text::excerpt(&kept.text, share).into();
+            }
+            again::shorten(&mut entry, share);
+            entry
+        });
+        CombinedResult { entries: entries.collect(), entries_omitted: 0, ..self.result.clone() }
+    }
+
+    fn unlisted(self, job: &JobId, index: u32) -> Option<ResultEntry> {
         let info = self.supervisor.get(job).ok()?;
         let bytes_total = self.supervisor.output(job).ok()?.bytes_total();
         let output = (bytes_total > 0).then(|| EntryOutput {
@@ -51,7 +113,7 @@ impl<'r> Tasks<'r> {
             handle: info.job.clone(),
         });
         Some(ResultEntry {
-            index: info.index,
+            index,
             job: info.job,
             lifetime: info.lifetime,
             label: info.label,

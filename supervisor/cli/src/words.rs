@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fanin_protocol::{Cause, Code, JobLimits, Status, text};
+use fanin_protocol::{Cause, Code, JobLimits, ResultEntry, Status, text};
 
 use crate::duration::show;
 use crate::signals::Signal;
@@ -21,6 +21,19 @@ pub(crate) struct End<'e> {
     pub(crate) is_started: bool,
 }
 
+impl<'e> From<&'e ResultEntry> for End<'e> {
+    fn from(entry: &'e ResultEntry) -> Self {
+        Self {
+            place: usize::try_from(entry.index).unwrap_or(usize::MAX),
+            status: entry.status,
+            cause: entry.cause,
+            code: entry.code,
+            message: entry.message.as_deref(),
+            is_started: entry.started_at_ms.is_some(),
+        }
+    }
+}
+
 /// What the words need beside a task's end.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
@@ -32,6 +45,11 @@ impl Words {
     /// Words for tasks with these limits, in launch order.
     pub(crate) const fn new(limits: Vec<JobLimits>) -> Self {
         Self { limits, signal: None }
+    }
+
+    /// These words for other tasks: those with these limits.
+    pub(crate) const fn about(&self, limits: Vec<JobLimits>) -> Self {
+        Self { limits, signal: self.signal }
     }
 
     /// From now on tasks are stopped because of this signal.

@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-use fanin_supervisor::protocol::{Cause, Code, JobKind, Spec};
-use fanin_supervisor::{Bound, Ending, RunContext, RunFuture, Runner};
+use fanin_supervisor::protocol::{AgentSpec, Cause, Code, JobKind, Spec};
+use fanin_supervisor::testing::{FakeRunner, script};
+use fanin_supervisor::{Ending, RunContext, RunFuture, Runner};
 
 use super::{Alive, Gate, OnDrop};
 
-/// A runner for agent jobs. Clones are the same runner.
-#[derive(Debug, Clone, Default)]
+/// A runner for agent jobs: most agents follow a script, some misbehave as only a runner can. Clones are the same
+/// runner.
+#[derive(Debug, Clone)]
 pub struct FakeAgent {
+    scripted: FakeRunner,
     /// Runs that were started.
     started: Arc<AtomicUsize>,
     /// Runs that are alive.
@@ -27,7 +30,15 @@ const NAMES: [&str; 9] =
 impl FakeAgent {
     /// A runner that has run nothing.
     pub fn new() -> Self {
-        Self::default()
+        let gate = Gate::new();
+        let scripted = FakeRunner::agents()
+            .knows(NAMES)
+            .on_name("talks", script().echoes())
+            .on_name("silent", script())
+            .on_name("empty", script().completes(""))
+            .on_name("tool", script().tool_call("read"))
+            .on_name("gated", script().held_by(&gate).echoes());
+        Self { scripted, started: Arc::default(), alive: Alive::new(), gate }
     }
 
     /// Runs that were started so far.
@@ -36,52 +47,42 @@ impl FakeAgent {
     }
 }
 
+impl Default for FakeAgent {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Runner for FakeAgent {
     fn kind(&self) -> JobKind {
-        JobKind::Agent
+        self.scripted.kind()
     }
 
     fn check(&self, spec: &Spec) -> Result<(), String> {
-        let Spec::Agent(agent) = spec else { return Err("not a prompt for an agent".into()) };
-        if NAMES.contains(&agent.agent.as_str()) {
-            Ok(())
-        } else {
-            Err(format!("no agent `{}`; there are {}", agent.agent, NAMES.join(", ")))
-        }
+        self.scripted.check(spec)
     }
 
     fn run(&self, spec: Arc<Spec>, context: RunContext) -> RunFuture {
         self.started.fetch_add(1, Ordering::SeqCst);
-        let Spec::Agent(agent) = spec.as_ref() else { panic!("planned: not an agent") };
-        assert!(agent.agent != "panics_at_start", "planned: {}", agent.prompt);
-        let (runner, agent) = (self.clone(), agent.clone());
-        if agent.agent == "panics_in_drop" {
+        let Spec::Agent(AgentSpec { agent, prompt }) = spec.as_ref().clone() else {
+            panic!("planned: not an agent")
+        };
+        assert!(agent != "panics_at_start", "planned: {prompt}");
+        if agent == "panics_in_drop" {
             // Kept until the future is dropped, which is after it was ready.
-            let mut last = OnDrop::new(move || panic!("planned: {}", agent.prompt));
+            let mut last = OnDrop::new(move || panic!("planned: {prompt}"));
             return Box::pin(std::future::poll_fn(move |_| {
                 let _last = &mut last;
                 Poll::Ready(Ending::completed("done".into()))
             }));
         }
+        let fake = self.clone();
         Box::pin(async move {
-            let _one = runner.alive.one();
-            context.bound(Bound { external_session: Some("s1".into()), ..Bound::default() });
-            match agent.agent.as_str() {
-                "talks" => Ending::completed(agent.prompt.into()),
-                "empty" => Ending::completed("".into()),
-                "tool" => {
-                    context.tool("call_1", "read").complete();
-                    Ending::completed(().into())
-                }
-                "fails" => Ending::failed(Cause::Failed, Some(Code::NoOutput), agent.prompt),
-                "gated" => {
-                    tokio::select! {
-                        () = runner.gate.passed() => Ending::completed(agent.prompt.into()),
-                        () = context.cancelled() => Ending::failed(Cause::Failed, None, "stopped"),
-                    }
-                }
-                "panics" => panic!("planned: {}", agent.prompt),
-                _ => Ending::completed(().into()),
+            let _one = fake.alive.one();
+            match agent.as_str() {
+                "fails" => Ending::failed(Cause::Failed, Some(Code::NoOutput), prompt),
+                "panics" => panic!("planned: {prompt}"),
+                _ => fake.scripted.run(spec, context).await,
             }
         })
     }

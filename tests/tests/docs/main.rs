@@ -4,6 +4,7 @@ mod errors;
 mod events;
 mod limits;
 mod links;
+mod readme;
 mod samples;
 mod states;
 #[path = "../tree/mod.rs"]

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::args::Cli;
+use crate::plan::Carried;
+use crate::tasks::Origin;
 use crate::testing::{entry, result, with_output};
 
 fn refused(words: &[&str]) -> Value {
@@ -62,7 +64,16 @@ fn the_page_of_the_result_has_a_row_for_each_field_and_no_other() {
     let mut sample = result(vec![with_output(failed, "text")]);
     sample.stopped_by = Some(Threshold::NotOk);
     let mut text = Vec::new();
-    write(&mut text, &sample, &BTreeMap::new(), Exit::SomeNotCompleted).unwrap();
+    let carried = Box::new(Carried { from: sample.group.clone(), entry: sample.entries[0].clone() });
+    let members = [Member { id: None, origin: Origin::Carried(carried) }];
+    let parent = ParentMark::read(Some("run/job/1/2".as_ref())).unwrap();
+    let beside = Beside {
+        members: &members,
+        parent: parent.as_ref(),
+        again_of: Some(&sample.group),
+        exit: Exit::SomeNotCompleted,
+    };
+    write(&mut text, &sample, beside).unwrap();
     let document: Value = serde_json::from_slice(&text).unwrap();
     check("The document `fanin.result/1`", &document);
     check("An entry", &document["entries"][0]);

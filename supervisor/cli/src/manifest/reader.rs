@@ -9,6 +9,7 @@ use fanin_protocol::limits::PROBLEMS_SHOWN_MAX;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::duration;
+use crate::exit::Exit;
 use crate::plan::Refused;
 
 /// Problems of one file, by their place in it.
@@ -63,7 +64,7 @@ impl<'t> Problems<'t> {
 impl From<Problems<'_>> for Refused {
     fn from(mut problems: Problems<'_>) -> Self {
         let hint = problems.hint.take();
-        Self { problems: problems.into_lines(), has_places: true, hint }
+        Self { problems: problems.into_lines(), has_places: true, hint, exit: Exit::Usage }
     }
 }
 

@@ -11,7 +11,7 @@ fn written(result: &CombinedResult, policy: Policy, kept: impl Fn(&ResultEntry) 
     let limits = JobLimits { run_ms: Some(500), ..JobLimits::default() };
     let words = Words::new(vec![limits; result.entries.len()]);
     let description = Some("what  this\nis");
-    let report = Report { description, result, policy, words: &words, style: Style::PLAIN };
+    let report = Report { description, result, policy, words: &words, style: Style::PLAIN, members: &[] };
     let mut out = Vec::new();
     report.write(&mut out, result.entries.iter().map(Cow::Borrowed), kept).unwrap();
     String::from_utf8(out).unwrap()

@@ -11,10 +11,18 @@ use std::time::{Duration, Instant};
 /// What nothing in these tests may exceed; a hang fails instead of blocking.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `fanin` with these words, to be run in `folder`.
+/// What would change how `fanin` behaves, from wherever these tests are run.
+const SURROUNDINGS: [&str; 6] =
+    ["NO_COLOR", "CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "FANIN_PARENT", "TERM_PROGRAM"];
+
+/// `fanin` with these words, to be run in `folder`. What it keeps goes to one place for all tests.
 pub(crate) fn fanin(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fanin"));
-    command.args(words).current_dir(folder).env_remove("NO_COLOR").stdin(Stdio::null());
+    command.args(words).current_dir(folder).stdin(Stdio::null());
+    command.env("FANIN_STATE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/state"));
+    for name in SURROUNDINGS {
+        command.env_remove(name);
+    }
     command
 }
 
@@ -26,9 +34,17 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// The last line on standard error.
+    /// The line on standard error that names the exit code: the last one, save for the command to run again.
     pub(crate) fn last_word(&self) -> &str {
-        self.stderr.lines().last().unwrap_or_default()
+        let is_again = |line: &&str| line.starts_with("fanin run --again ");
+        self.stderr.lines().rev().find(|line| !is_again(line)).unwrap_or_default()
+    }
+
+    /// The words of the command to run again what did not complete: the last line on standard error.
+    pub(crate) fn again(&self) -> Vec<&str> {
+        let last = self.stderr.lines().last().unwrap_or_default();
+        let words = last.strip_prefix("fanin ").unwrap_or_else(|| panic!("no command: {}", self.stderr));
+        words.split(' ').collect()
     }
 }
 

@@ -38,14 +38,12 @@ fn the_document_has_the_result_and_the_exit_code() {
 #[test]
 fn each_entry_has_the_id_that_its_task_was_given() {
     let ids = |words: &[&str]| document(words).1["tasks"].clone();
-    assert_eq!(
-        ids(&["--task", "lint=true", "true"]),
-        json!([{ "index": 0, "id": "lint" }, { "index": 1, "id": "task_2" }])
-    );
+    let task = |index: u32, id: &str| json!({ "index": index, "id": id, "carried_from": null });
+    assert_eq!(ids(&["--task", "lint=true", "true"]), json!([task(0, "lint"), task(1, "task_2")]));
     let folder = tempdir().unwrap();
     let manifest = folder.path().join("m.toml");
     std::fs::write(&manifest, "[[task]]\nid = 'a'\nlabel = 'b'\nshell = 'true'\n").unwrap();
-    assert_eq!(ids(&[manifest.to_str().unwrap()]), json!([{ "index": 0, "id": "a" }]));
+    assert_eq!(ids(&[manifest.to_str().unwrap()]), json!([task(0, "a")]));
 }
 
 #[test]

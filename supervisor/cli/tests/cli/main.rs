@@ -1,11 +1,17 @@
 //! The built program `fanin`, from its command line to its exit code. Nothing here looks inside.
 
 #[cfg(test)]
+mod again;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod each;
 #[cfg(test)]
+mod github;
+#[cfg(test)]
 mod json;
+#[cfg(test)]
+mod junit;
 #[cfg(test)]
 mod manifests;
 #[cfg(test)]

@@ -1,0 +1,99 @@
+//! Where things stand on disk: from variables to paths, and nothing else. It never touches a disk.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::id::GroupId;
+
+/// The lock of a run's folder: whoever holds it is at work there, and it goes with its process.
+pub const OWNER_LOCK: &str = "owner.lock";
+
+/// What a run was asked to do, in its folder. It is there before the first task starts.
+pub const PLAN: &str = "plan.json";
+
+/// What came of it. A plan without a result is of a run that was killed, or is still at work.
+pub const RESULT: &str = "result.json";
+
+/// Why there is no state folder.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// The variable names a folder that would be another one wherever fanin is started.
+    #[error("FANIN_STATE_DIR is {0:?}; it must be an absolute path")]
+    Relative(PathBuf),
+    /// Nothing says where it would be.
+    #[error("there is no state folder; set FANIN_STATE_DIR, XDG_STATE_HOME or HOME")]
+    Unset,
+}
+
+/// The state folder: `$FANIN_STATE_DIR`, else `$XDG_STATE_HOME/fanin`, else `$HOME/.local/state/fanin`.
+///
+/// `variable` looks a variable up. An empty one counts as not set, and so does a relative `XDG_STATE_HOME` or `HOME`.
+///
+/// # Errors
+///
+/// [`LayoutError`], where `FANIN_STATE_DIR` is relative, or where none of them is of use.
+pub fn state(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, LayoutError> {
+    let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    match path("FANIN_STATE_DIR") {
+        Some(state) if state.is_absolute() => return Ok(state),
+        Some(state) => return Err(LayoutError::Relative(state)),
+        None => {}
+    }
+    let absolute = |name| path(name).filter(|path| path.is_absolute());
+    let base = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    Ok(base.ok_or(LayoutError::Unset)?.join("fanin"))
+}
+
+/// The folder of all runs.
+pub fn runs(state: &Path) -> PathBuf {
+    state.join("runs")
+}
+
+/// The folder of one run. Only for a group whose id this program made: a name that came from outside is looked for
+/// among the folders that are there, and never becomes a path (SEC-7).
+pub fn run(state: &Path, group: &GroupId) -> PathBuf {
+    runs(state).join(group.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(variables: &[(&str, &str)]) -> Result<PathBuf, LayoutError> {
+        state(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn the_first_variable_that_is_set_says_where() {
+        let all = [("FANIN_STATE_DIR", "/a"), ("XDG_STATE_HOME", "/b"), ("HOME", "/c")];
+        assert_eq!(found(&all), Ok("/a".into()));
+        assert_eq!(found(&all[1..]), Ok("/b/fanin".into()));
+        assert_eq!(found(&all[2..]), Ok("/c/.local/state/fanin".into()));
+        assert_eq!(found(&[]), Err(LayoutError::Unset));
+    }
+
+    #[test]
+    fn empty_and_relative_ones_do_not_count_and_ours_is_refused_by_name() {
+        assert_eq!(
+            found(&[("FANIN_STATE_DIR", ""), ("XDG_STATE_HOME", "b"), ("HOME", "/c")]),
+            found(&[("HOME", "/c")])
+        );
+        assert_eq!(found(&[("XDG_STATE_HOME", ""), ("HOME", "c")]), Err(LayoutError::Unset));
+        assert_eq!(
+            found(&[("FANIN_STATE_DIR", "a"), ("HOME", "/c")]),
+            Err(LayoutError::Relative("a".into()))
+        );
+    }
+
+    #[test]
+    fn a_run_has_a_folder_below_all_runs() {
+        let group = GroupId::from_uuid([0xab; 16]);
+        assert_eq!(
+            run(Path::new("/s"), &group),
+            Path::new("/s/runs").join(format!("grp_{}", "ab".repeat(16)))
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! Running an earlier run again: which of its tasks are run, and one result of both. It decides; the earlier run is read
+//! elsewhere.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use fanin_protocol::limits::{RESULT_BYTES_MAX, RESULT_ENTRIES_MAX, RESULT_ENTRY_BYTES_MAX};
+use fanin_protocol::spec::millis;
+use fanin_protocol::{
+    CombinedResult, Counts, GroupId, Outcome, Policy, ResultEntry, SessionId, Spec, Status, text,
+};
+
+use crate::args::Flags;
+use crate::keep::Earlier;
+use crate::plan::{Plan, Refused, Task};
+use crate::tasks::{Member, Origin};
+
+/// The plan of running `earlier` again. What completed is carried, the rest is run as it was, wherever fanin is started
+/// now; a flag wins over the plan.
+///
+/// # Errors
+///
+/// [`Refused`], where a task with these flags cannot be launched.
+pub(crate) fn plan(earlier: Earlier, flags: &Flags) -> Result<Plan, Refused> {
+    let Earlier { group, started_in, mut plan } = earlier;
+    let all = plan.tasks.len();
+    for (n, task) in plan.tasks.iter_mut().enumerate().filter(|(_, task)| task.carried.is_none()) {
+        adjust(task, &started_in, flags);
+        let checked = task.spec.check().and_then(|()| task.limits.check());
+        checked.map_err(|error| Refused::one(format!("--again: task {}: {error}", n + 1)))?;
+    }
+    let left = plan.left().count();
+    plan.policy = rest(plan.policy, all - left, left);
+    plan.again_of = Some(group);
+    Ok(plan)
+}
+
+fn adjust(task: &mut Task, started_in: &Path, flags: &Flags) {
+    match &mut task.spec {
+        Spec::Command(command) => {
+            let folder = command.cwd.as_deref().unwrap_or(Path::new(""));
+            command.cwd = Some(started_in.join(folder));
+            command.env.extend(flags.variables());
+        }
+        Spec::Agent(_) => {}
+    }
+    if let Some(timeout) = flags.timeout {
+        task.limits.run_ms = Some(millis(timeout));
+    }
+}
+
+/// The policy for the tasks that are left. Completed ones count for it as they did; a count that was reached already
+/// asks for nothing more, and one that the rest cannot reach stops nothing.
+fn rest(policy: Policy, carried: usize, left: usize) -> Policy {
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Policy {
+        ok: policy.ok.map(|n| n.saturating_sub(number(carried))).filter(|n| *n > 0),
+        not_ok: policy.not_ok.filter(|n| *n <= number(left)),
+        at_ms: policy.at_ms,
+    }
+}
+
+/// The result of no task at all, for [`merge`].
+pub(crate) fn nothing(group: &GroupId, session: &SessionId) -> CombinedResult {
+    CombinedResult {
+        group: group.clone(),
+        session: session.clone(),
+        outcome: Outcome::Empty,
+        counts: Counts::default(),
+        stopped_by: None,
+        duration_ms: 0,
+        entries: Vec::new(),
+        entries_omitted: 0,
+        unreaped: 0,
+        nonce: 0,
+    }
+}
+
+/// One result of all tasks: `ran` is that of the tasks that were run, in their order; the others are carried as they
+/// were. It follows the bounds of a combined result, and its time is that of this run alone.
+pub(crate) fn merge(mut ran: CombinedResult, members: &[Member]) -> CombinedResult {
+    let carried = (0..).zip(members).filter_map(|(index, member)| match &member.origin {
+        Origin::Carried(carried) => Some(ResultEntry { index, ..carried.entry.clone() }),
+        Origin::Ran(_) => None,
+    });
+    let places: Vec<u32> =
+        (0..).zip(members).filter(|(_, member)| member.carried_from().is_none()).map(|(n, _)| n).collect();
+    if places.len() == members.len() {
+        return ran;
+    }
+    let mut entries = std::mem::take(&mut ran.entries);
+    for entry in &mut entries {
+        let place = usize::try_from(entry.index).ok().and_then(|index| places.get(index));
+        entry.index = place.copied().unwrap_or(entry.index);
+    }
+    for entry in carried {
+        ran.counts.launched += 1;
+        ran.counts.add(entry.status);
+        entries.push(entry);
+    }
+    if members.len() > RESULT_ENTRIES_MAX {
+        entries.retain(|entry| entry.status != Status::Completed);
+    }
+    entries.sort_by_key(|entry| entry.index);
+    entries.truncate(RESULT_ENTRIES_MAX);
+    let share = share(members.len());
+    entries.iter_mut().for_each(|entry| shorten(entry, share));
+    ran.outcome = Outcome::of(ran.counts);
+    ran.entries_omitted =
+        ran.counts.launched.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
+    CombinedResult { entries, ..ran }
+}
+
+/// What a result of so many tasks has of the output of each.
+pub(crate) fn share(tasks: usize) -> usize {
+    RESULT_ENTRY_BYTES_MAX.min(RESULT_BYTES_MAX / tasks.max(1))
+}
+
+/// Cuts the output of an entry to this many bytes.
+pub(crate) fn shorten(entry: &mut ResultEntry, bytes: usize) {
+    let Some(output) = &mut entry.output else { return };
+    if let Cow::Owned(cut) = text::excerpt(&output.text, bytes) {
+        output.text = cut.into();
+        output.truncated = true;
+    } else if output.text.len() > bytes {
+        // An excerpt too short for a mark is borrowed.
+        output.text = text::cut_front(&output.text, bytes).into();
+        output.truncated = true;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! What is kept of a run, so that it can be run again: its plan before the first task starts, its result at the end. A
+//! run without a result was killed, or is still at work. Values of variables are in the plan: nobody else may read it.
+
+mod document;
+mod earlier;
+mod prune;
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use fanin_protocol::limits::KEPT_BYTES_MAX;
+use fanin_protocol::{GroupId, layout};
+
+use crate::file;
+use crate::plan::Plan;
+
+pub(crate) use earlier::{Earlier, EarlierError};
+
+/// A run's own folder. It is owned for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Keep {
+    /// The state folder.
+    state: PathBuf,
+    folder: PathBuf,
+    _owner: File,
+}
+
+impl Keep {
+    /// Keeps the plan of a run, and lets runs go that are too old or too many. `started_in` is the folder that tasks run
+    /// in unless they say otherwise.
+    ///
+    /// # Errors
+    ///
+    /// The system's; nothing of the run is there then.
+    pub(crate) fn begin(
+        state: &Path,
+        group: &GroupId,
+        plan: &Plan,
+        started_in: &Path,
+        now_ms: u64,
+    ) -> io::Result<Self> {
+        let (runs, folder) = (layout::runs(state), layout::run(state, group));
+        DirBuilder::new().recursive(true).mode(0o700).create(&runs)?;
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        let begun = own(&folder, now_ms).and_then(|owner| {
+            let document = document::Plan::new(group, plan, started_in, now_ms);
+            let file = folder.join(layout::PLAN);
+            file::replace(&file, 0o600, KEPT_BYTES_MAX, |out| Ok(serde_json::to_writer(out, &document)?))?;
+            Ok(Self { state: state.to_owned(), folder: folder.clone(), _owner: owner })
+        });
+        match begun {
+            Ok(keep) => {
+                prune::prune(&runs, &folder);
+                Ok(keep)
+            }
+            Err(error) => {
+                // The first error is told; a folder without a plan is no run, and goes once it is old.
+                let _ = std::fs::remove_dir_all(&folder);
+                Err(error)
+            }
+        }
+    }
+
+    /// The state folder that it is in.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.state.clone()
+    }
+
+    /// Keeps the result of the run: a document that lists all of its tasks.
+    ///
+    /// # Errors
+    ///
+    /// The system's; the run counts as killed then, and can be run again as a whole.
+    pub(crate) fn result(&self, document: &[u8]) -> io::Result<()> {
+        let file = self.folder.join(layout::RESULT);
+        file::replace(&file, 0o600, KEPT_BYTES_MAX, |out| out.write_all(document))
+    }
+}
+
+/// Takes a new folder as this process's own. The lock goes with the process, however it ends.
+fn own(folder: &Path, now_ms: u64) -> io::Result<File> {
+    let path = folder.join(layout::OWNER_LOCK);
+    let mut owner = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    owner.try_lock().map_err(io::Error::from)?;
+    writeln!(owner, "{} {now_ms}", std::process::id())?;
+    Ok(owner)
+}
+
+/// True where a process is at work in the folder of a run.
+fn is_owned(folder: &Path) -> io::Result<bool> {
+    match File::open(folder.join(layout::OWNER_LOCK)) {
+        // Shared, so that two who look do not take each other for the owner.
+        Ok(owner) => match owner.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(true),
+            Err(std::fs::TryLockError::Error(error)) => Err(error),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! All that is done before the first task starts: the words are read, the tasks are put together, and the plan is kept.
+//! Whatever is refused is refused here; nothing is started.
+
+use std::env;
+use std::io;
+use std::path::{self, Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fanin_protocol::{GroupId, LayoutError, PARENT_VARIABLE, ParentMark, layout};
+
+use crate::args::{Inline, RunArgs};
+use crate::exit::Exit;
+use crate::file;
+use crate::keep::{Earlier, EarlierError, Keep};
+use crate::plan::{self, Plan, Refused};
+use crate::warning::Warning;
+
+/// A run that may start.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) args: RunArgs,
+    pub(crate) plan: Plan,
+    /// The group of its tasks.
+    pub(crate) group: GroupId,
+    /// Where the result is kept.
+    pub(crate) keep: Option<Keep>,
+    /// The job that this run is nested in.
+    pub(crate) parent: Option<ParentMark>,
+    /// What did not work and does not matter to the tasks.
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// Prepares a run.
+///
+/// # Errors
+///
+/// [`Refused`] with all problems that were found.
+pub(crate) fn prepare(args: RunArgs, inline: &[Inline], stdin: impl io::Read) -> Result<Prepared, Refused> {
+    let parent = ParentMark::read(env::var_os(PARENT_VARIABLE).as_deref())
+        .map_err(|error| Refused::one(error.to_string()))?;
+    let state = layout::state(|name| env::var_os(name));
+    let earlier = args.again.as_deref().map(|name| earlier(&state, name)).transpose()?;
+    let plan = plan::plan(&args, inline, earlier, stdin)?;
+    if let Some(path) = &args.junit {
+        file::check(path).map_err(|error| {
+            Refused::one(format!("--junit: {} cannot be written: {error}", path.display()))
+        })?;
+    }
+    let mut warnings = Vec::new();
+    let is_work = plan.left().next().is_some();
+    let group = match &plan.again_of {
+        // Nothing is run: what is shown is that run's result.
+        Some(earlier) if !is_work => earlier.clone(),
+        Some(_) | None => GroupId::from_uuid(uuid::Uuid::new_v4().into_bytes()),
+    };
+    let keep = match state {
+        _ if args.no_keep || !is_work => None,
+        Ok(state) => keep(&state, &group, &plan)
+            .map_err(|error| warnings.push(Warning::Keep { folder: state, error }))
+            .ok(),
+        Err(error) => {
+            warnings.push(Warning::NoState(error));
+            None
+        }
+    };
+    Ok(Prepared { args, plan, group, keep, parent, warnings })
+}
+
+fn earlier(state: &Result<PathBuf, LayoutError>, name: &str) -> Result<Earlier, Refused> {
+    let state = state.as_ref().map_err(|error| Refused::one(format!("--again: {error}")))?;
+    Earlier::find(state, name).map_err(|error| {
+        let exit = match &error {
+            EarlierError::Owned(_) => Exit::Owned,
+            EarlierError::NoId(_)
+            | EarlierError::Unknown { .. }
+            | EarlierError::Ambiguous { .. }
+            | EarlierError::Document(_)
+            | EarlierError::Read { .. } => Exit::Usage,
+        };
+        Refused { exit, ..Refused::one(error.to_string()) }
+    })
+}
+
+fn keep(state: &Path, group: &GroupId, plan: &Plan) -> io::Result<Keep> {
+    let started_in = path::absolute(env::current_dir()?)?;
+    // A clock before 1970 gives a wrong time and does no other harm.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Keep::begin(state, group, plan, &started_in, u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,75 @@
+//! What went wrong beside a run that goes on. It never changes the result, and is told once.
+
+use std::io;
+use std::path::PathBuf;
+
+use fanin_protocol::LayoutError;
+
+use crate::exit::Exit;
+use crate::json;
+
+/// Something beside the run that did not work.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Warning {
+    /// Nothing says where runs are kept.
+    #[error("this run cannot be run again: {0}; --no-keep says that this is meant")]
+    NoState(#[source] LayoutError),
+    /// The plan or the result could not be kept.
+    #[error("this run is not kept in {folder}, so what fails cannot be run again: {error}; --no-keep says that this is meant", folder = .folder.display())]
+    Keep {
+        /// The state folder.
+        folder: PathBuf,
+        /// The system's reason.
+        #[source]
+        error: io::Error,
+    },
+    /// The report that was asked for is not there.
+    #[error("the JUnit report {path} could not be written: {error}", path = .path.display())]
+    Junit {
+        /// Where it belongs.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        error: io::Error,
+    },
+    /// GitHub's page of the step lacks it.
+    #[error("the summary of the step could not be added to {path}: {error}", path = .path.display())]
+    Summary {
+        /// Where it belongs.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        error: io::Error,
+    },
+}
+
+impl Warning {
+    /// A stable name; each has a row in `docs/errors.md`.
+    pub(crate) const fn code(&self) -> &'static str {
+        match self {
+            Self::NoState(_) => "no_state",
+            Self::Keep { .. } => "keep",
+            Self::Junit { .. } => "junit",
+            Self::Summary { .. } => "summary",
+        }
+    }
+
+    /// How the program ends because of it, where it would end so without: what was asked for and did not work is our
+    /// failure.
+    pub(crate) const fn exit(&self, without: Exit) -> Exit {
+        match (self, without) {
+            (Self::Junit { .. }, Exit::Unreaped)
+            | (Self::NoState(_) | Self::Keep { .. } | Self::Summary { .. }, _) => without,
+            (Self::Junit { .. }, _) => Exit::Internal,
+        }
+    }
+
+    /// What is said of it: a line for people, or a document.
+    pub(crate) fn told(&self, is_json: bool) -> String {
+        if is_json {
+            json::error(self.code(), &self.to_string(), None)
+        } else {
+            format!("fanin: warning: {self}")
+        }
+    }
+}
