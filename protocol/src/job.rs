@@ -59,6 +59,13 @@ pub enum Reason {
         /// The call that asks.
         call: Arc<str>,
     },
+    /// Running: its body is over, and these that it launched are not.
+    Children {
+        /// How many of its own children are not over.
+        open: u32,
+        /// The first of them in launch order, eight at most.
+        first: Vec<JobId>,
+    },
     /// Running: it was told to stop and is not gone yet.
     Stopping {
         /// Why it was told.
@@ -92,6 +99,7 @@ impl Reason {
             Self::Starting => "starting",
             Self::Working => "working",
             Self::Question { .. } => "question",
+            Self::Children { .. } => "joining",
             Self::Stopping { .. } => "stopping",
             Self::Members { .. } => "members",
             Self::Unsealed => "unsealed",
@@ -113,6 +121,10 @@ impl fmt::Display for Reason {
             Self::Starting => f.write_str("starting"),
             Self::Working => f.write_str("working"),
             Self::Question { call } => write!(f, "waits for an answer to question {call}"),
+            Self::Children { open, first } => {
+                write!(f, "its body is over; waits for {open} of its children: ")?;
+                list(f, first)
+            }
             Self::Stopping { cause, forced: false } => write!(f, "stopping ({cause})"),
             Self::Stopping { cause, forced: true } => write!(f, "stopping by force ({cause})"),
             Self::Members { open, first } => {

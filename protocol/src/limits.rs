@@ -11,6 +11,13 @@ pub const LABEL_BYTES_MAX: usize = 200;
 /// Largest group of the operator profile: what the whole machine was measured with (14.14).
 pub const GROUP_MEMBERS_MAX: usize = 1_000_000;
 
+/// Deepest job below its session, operator profile: deeper trees are recursion gone wrong (14.14, SC-8).
+pub const DEPTH_MAX: u32 = 8;
+
+/// Jobs below a node that goes which one step stops at the most: the one record above counts for the others until
+/// their own follow (SC-2).
+pub const STOPS_PER_STEP: usize = 1_000;
+
 /// Jobs that may wait for a slot, operator profile: bounds memory at about 1 GiB (14.14, SC-12).
 pub const QUEUE_JOBS_MAX: usize = 1_000_000;
 
@@ -135,9 +142,6 @@ pub const CLOCK_JUMP: Duration = Duration::from_secs(3600);
 
 /// Slots of `fanin run` unless `--concurrency` says otherwise (14.14).
 pub const RUN_SLOTS: usize = 10;
-
-/// Deepest job below the session of an operator's run, nested runs counted in (14.14, SC-8).
-pub const RUN_DEPTH_MAX: u32 = 8;
 
 /// The mark of a job in an environment: two ids, two numbers, and the slashes between them.
 pub const PARENT_MARK_BYTES_MAX: usize = 256;

@@ -1,14 +1,17 @@
 //! What a job's body sees of the supervisor.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use fanin_machine::{Report, RunRef, Said};
+use fanin_machine::{Command, Parent, Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
-use fanin_protocol::{Fence, JobId, Lifetime, PartKind, PartState, text};
+use fanin_protocol::{Fence, JobId, Lifetime, ParentMark, PartKind, PartState, text};
 use parking_lot::Mutex;
 
 use crate::core::Core;
+use crate::handle::Handle;
+use crate::launcher::Launcher;
 use crate::stop::{StopSignal, StopStage};
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
@@ -25,13 +28,15 @@ impl RunCell {
 }
 
 /// A run's view of the supervisor. Clones are the same run; once it is over they change nothing any more.
+///
+/// The run launches, waits and is woken as a [`Launcher`]: what it launches hangs below its job.
 #[derive(Clone)]
 pub struct RunContext {
-    pub(crate) core: Arc<Core>,
-    pub(crate) cell: Arc<RunCell>,
-    pub(crate) run: RunRef,
-    pub(crate) job: JobId,
-    pub(crate) lifetime: Lifetime,
+    launcher: Launcher,
+    cell: Arc<RunCell>,
+    run: RunRef,
+    job: JobId,
+    lifetime: Lifetime,
 }
 
 /// How to find a run from outside.
@@ -46,6 +51,15 @@ pub struct Bound {
 }
 
 impl RunContext {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        cell: Arc<RunCell>,
+        run: RunRef,
+        (job, lifetime): (JobId, Lifetime),
+    ) -> Self {
+        Self { launcher: Launcher::new(Handle::inside(core), Parent::Run(run)), cell, run, job, lifetime }
+    }
+
     /// The job.
     pub const fn job(&self) -> &JobId {
         &self.job
@@ -54,6 +68,15 @@ impl RunContext {
     /// Which life of the job's id.
     pub const fn lifetime(&self) -> Lifetime {
         self.lifetime
+    }
+
+    /// The job as a process of it shall know it, in a process at `depth` below all others (0 for one that is part of no
+    /// job). Looked up when asked; `None` where the supervisor has forgotten the job, or is busy.
+    pub fn parent_mark(&self, depth: u32) -> Option<ParentMark> {
+        let core = self.launcher.handle().core();
+        let info = core.look(|state| state.job_info_exact(&self.job, self.lifetime)).ok()?.ok()?;
+        let depth = depth.saturating_add(1);
+        Some(ParentMark { session: info.session, job: info.job, lifetime: info.lifetime, depth })
     }
 
     /// The run's fence: no other run has it.
@@ -110,7 +133,16 @@ impl RunContext {
 
     fn report(&self, what: Said) {
         // A run that is over says nothing any more: the machine notes it and drops it, a closed supervisor drops it.
-        self.core.post(fanin_machine::Command::Report(Report { run: self.run, what }));
+        let report = Command::Report(Report { run: self.run, what });
+        self.launcher.handle().core().post(report);
+    }
+}
+
+impl Deref for RunContext {
+    type Target = Launcher;
+
+    fn deref(&self) -> &Launcher {
+        &self.launcher
     }
 }
 

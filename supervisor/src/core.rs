@@ -245,7 +245,7 @@ impl Core {
             return self.ended(run, lifetime, None);
         };
         let cell = Arc::new(RunCell::default());
-        let context = RunContext { core: Arc::clone(self), cell: Arc::clone(&cell), run, job, lifetime };
+        let context = RunContext::new(Arc::clone(self), Arc::clone(&cell), run, (job, lifetime));
         let core = Arc::clone(self);
         let guard = Guard::new(move |ending| core.ended(run, lifetime, ending));
         let task = self.scope.spawn(Run::new(body, context, guard));

@@ -8,15 +8,15 @@ use fanin_machine::{Answer, Command, Launched, Stop, StopTarget, Wanted};
 use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, JobInfo, Lifetime, ResultEntry};
 
 use crate::core::CallError;
+use crate::launcher::Launcher;
 use crate::output::JobOutput;
-use crate::session::Session;
 use crate::supervisor::Cancelled;
 use crate::wait::{self, WaitError};
 
 /// A launched group. Dropping it stops nothing.
 #[derive(Debug, Clone)]
 pub struct Group {
-    session: Session,
+    launcher: Launcher,
     id: GroupId,
     jobs: Vec<JobId>,
     lifetimes: Vec<Lifetime>,
@@ -25,10 +25,10 @@ pub struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(session: &Session, launched: Launched) -> Self {
+    pub(crate) fn new(launcher: &Launcher, launched: Launched) -> Self {
         let (jobs, lifetimes) = launched.jobs.into_iter().unzip();
         Self {
-            session: session.clone(),
+            launcher: launcher.clone(),
             id: launched.group,
             jobs,
             lifetimes,
@@ -67,15 +67,15 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// [`WaitError::TimedOut`] once `limit` has passed; the jobs go on. [`WaitError::Voided`] where the session was
-    /// closed first.
+    /// [`WaitError::TimedOut`] once `limit` has passed; the jobs go on. [`WaitError::Voided`] where its parent
+    /// ended first: the session was closed, or the job was stopped.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe: dropping the future stops no job; the result then comes as a wake.
     pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<GroupResult, WaitError> {
-        let wanted = Wanted::Group(self.id.clone());
-        let (answer, waiter) = wait::answer_within(self.session.owner(), wanted, limit.into()).await?;
+        let wanted = Wanted::Group(self.launcher.parent().clone(), self.id.clone());
+        let (answer, waiter) = wait::answer_within(self.launcher.handle(), wanted, limit.into()).await?;
         match answer {
             Answer::Group { result, already_delivered } => {
                 waiter.take();
@@ -98,7 +98,7 @@ impl Group {
     pub async fn cancel(&self) -> Result<(), CallError> {
         let target = StopTarget::Group(self.id.clone());
         let stop = Stop { target, cause: Cause::User, grace_ms: None };
-        self.session.owner().core().submit(Command::Stop(stop)).await.map(drop)
+        self.launcher.handle().core().submit(Command::Stop(stop)).await.map(drop)
     }
 }
 
@@ -122,7 +122,7 @@ impl Deref for GroupResult {
 /// A launched job in this lifetime. Dropping it stops nothing.
 #[derive(Debug, Clone)]
 pub struct Job {
-    session: Session,
+    launcher: Launcher,
     id: JobId,
     lifetime: Lifetime,
     group: GroupId,
@@ -132,10 +132,10 @@ pub struct Job {
 
 impl Job {
     /// The first job of a launch.
-    pub(crate) fn new(session: &Session, launched: Launched) -> Option<Self> {
+    pub(crate) fn new(launcher: &Launcher, launched: Launched) -> Option<Self> {
         let (id, lifetime) = launched.jobs.into_iter().next()?;
         Some(Self {
-            session: session.clone(),
+            launcher: launcher.clone(),
             id,
             lifetime,
             group: launched.group,
@@ -176,7 +176,7 @@ impl Job {
     /// [`CallError`] where the supervisor is busy.
     pub fn info(&self) -> Result<JobInfo, CallError> {
         let (id, lifetime) = (&self.id, self.lifetime);
-        Ok(self.session.owner().core().look(|state| state.job_info_exact(id, lifetime))??)
+        Ok(self.launcher.handle().core().look(|state| state.job_info_exact(id, lifetime))??)
     }
 
     /// What is kept of the output of this life. See [`Supervisor::output`](crate::Supervisor::output).
@@ -185,21 +185,21 @@ impl Job {
     ///
     /// As [`Job::info`].
     pub fn output(&self) -> Result<JobOutput, CallError> {
-        self.session.owner().core().output(self.lifetime)
+        self.launcher.handle().core().output(self.lifetime)
     }
 
     /// Waits until this life of the job is over and takes its result.
     ///
     /// # Errors
     ///
-    /// As [`Session::wait_all`].
+    /// As [`Launcher::wait_all`].
     ///
     /// # Cancel safety
     ///
-    /// As [`Session::wait_all`].
+    /// As [`Launcher::wait_all`].
     pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<ResultEntry, WaitError> {
-        let wanted = Wanted::Exact(self.session.id().clone(), self.id.clone(), self.lifetime);
-        let waited = wait::jobs(self.session.owner(), wanted, limit.into()).await?;
+        let wanted = Wanted::Exact(self.launcher.parent().clone(), self.id.clone(), self.lifetime);
+        let waited = wait::jobs(self.launcher.handle(), wanted, limit.into()).await?;
         waited.entries.into_iter().next().ok_or(WaitError::Closed)
     }
 
@@ -214,6 +214,6 @@ impl Job {
     ///
     /// Cancel safe: it waits for the gate alone, not for the job.
     pub async fn cancel(&self) -> Result<Cancelled, CallError> {
-        self.session.owner().cancel(StopTarget::Exact(self.id.clone(), self.lifetime)).await
+        self.launcher.handle().cancel(StopTarget::Exact(self.id.clone(), self.lifetime)).await
     }
 }

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_bus::{Filter, Since, Snapshot, SubscribeError, Subscription};
-use fanin_machine::{
-    Close, Command, JobFilter, Refusal, Reply, SessionCommand, Stop, StopTarget, Stopped, Wanted, why,
-};
+use fanin_machine::{Close, Command, JobFilter, Refusal, SessionCommand, StopTarget, Stopped, Wanted, why};
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
-    About, Cause, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Lifetime, Reason, SessionId, Status,
+    About, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Lifetime, Reason, SessionId, Status,
 };
 use tokio::task::AbortHandle;
 
 use crate::builder::Builder;
 use crate::core::{CallError, Core};
+use crate::handle::Handle;
 use crate::output::JobOutput;
 use crate::session::Session;
 use crate::wait::Waiter;
@@ -90,16 +89,6 @@ impl Owner {
     pub(crate) const fn core(&self) -> &Arc<Core> {
         &self.core
     }
-
-    pub(crate) async fn cancel(&self, target: StopTarget) -> Result<crate::Cancelled, CallError> {
-        let stop = Stop { target, cause: Cause::User, grace_ms: None };
-        match self.core.submit(Command::Stop(stop)).await? {
-            Reply::Stopped(stopped) => {
-                stopped.first().map(|(_, stopped)| (*stopped).into()).ok_or_else(|| Refusal::Empty.into())
-            }
-            Reply::Done | Reply::Turn(_) | Reply::Launched(_) | Reply::Refused(_) => Err(CallError::Poisoned),
-        }
-    }
 }
 
 impl Drop for Owner {
@@ -113,6 +102,10 @@ impl Supervisor {
     /// A supervisor to be set up. Nothing set: in memory, closures only, no files.
     pub fn builder() -> Builder {
         Builder::default()
+    }
+
+    fn handle(&self) -> Handle {
+        Handle::of(Arc::clone(&self.owner))
     }
 
     /// Opens a session, or finds it open.
@@ -261,7 +254,7 @@ impl Supervisor {
     ///
     /// Cancel safe: it waits for the gate alone, not for the job.
     pub async fn cancel(&self, job: &JobId) -> Result<Cancelled, CallError> {
-        self.owner.cancel(StopTarget::Job(job.clone())).await
+        self.handle().cancel(StopTarget::Job(job.clone())).await
     }
 
     /// As [`Supervisor::cancel`], for this life of the job and no other: a late call cannot hit the next one.
@@ -274,7 +267,7 @@ impl Supervisor {
     ///
     /// As [`Supervisor::cancel`].
     pub async fn cancel_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<Cancelled, CallError> {
-        self.owner.cancel(StopTarget::Exact(job.clone(), lifetime)).await
+        self.handle().cancel(StopTarget::Exact(job.clone(), lifetime)).await
     }
 
     /// Refuses launches and starts nothing more from now on; what runs goes on. [`Supervisor::drained`] waits for it.
@@ -289,7 +282,7 @@ impl Supervisor {
     /// Cancel safe: it only looks.
     pub async fn drained(&self) {
         loop {
-            match Waiter::begin(&self.owner, Wanted::Idle).await {
+            match Waiter::begin(&self.handle(), Wanted::Idle).await {
                 Err(CallError::Busy) => {}
                 // An answer, and the end of the supervisor, are both the time when nothing runs.
                 Err(_) => return,

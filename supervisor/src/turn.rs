@@ -1,23 +1,22 @@
 //! A turn of a session: while it is open, its parent is busy.
 
 use std::fmt;
-use std::sync::Arc;
 
 use fanin_machine::{Command, Ended, Report, RunRef, Said};
 
 use crate::core::CallError;
-use crate::supervisor::Owner;
+use crate::handle::Handle;
 
 /// An open turn: its session is busy. Its drop ends it.
 pub struct Turn {
-    owner: Arc<Owner>,
+    handle: Handle,
     run: RunRef,
     is_over: bool,
 }
 
 impl Turn {
-    pub(crate) const fn new(owner: Arc<Owner>, run: RunRef) -> Self {
-        Self { owner, run, is_over: false }
+    pub(crate) const fn new(handle: Handle, run: RunRef) -> Self {
+        Self { handle, run, is_over: false }
     }
 
     /// Ends the turn. The same as dropping it, with an answer.
@@ -31,7 +30,7 @@ impl Turn {
     ///
     /// Cancel safe: a drop ends the turn as well.
     pub async fn end(mut self) -> Result<(), CallError> {
-        self.owner.core().submit(self.over()).await?;
+        self.handle.core().submit(self.over()).await?;
         self.is_over = true;
         Ok(())
     }
@@ -45,7 +44,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if !self.is_over {
-            self.owner.core().post(self.over());
+            self.handle.core().post(self.over());
         }
     }
 }

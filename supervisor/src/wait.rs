@@ -1,6 +1,5 @@
 //! Waiting as an object: a waiter is there while its future is, and leaves with it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_machine::{Answer, Command, Refusal, Take, WaiterId, Wanted};
@@ -8,7 +7,7 @@ use fanin_protocol::ResultEntry;
 use tokio::sync::oneshot;
 
 use crate::core::CallError;
-use crate::supervisor::Owner;
+use crate::handle::Handle;
 
 /// Why a wait returned no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,7 +60,7 @@ pub struct Waited {
 /// A live waiter. Dropped before [`Waiter::acknowledge`], it leaves: what it was offered goes to the next in line or
 /// stays owed (BAR-12).
 pub(crate) struct Waiter {
-    owner: Arc<Owner>,
+    handle: Handle,
     id: WaiterId,
     answer: oneshot::Receiver<Answer>,
     is_done: bool,
@@ -73,11 +72,11 @@ impl Waiter {
     /// # Cancel safety
     ///
     /// Cancel safe: dropped at the gate nobody waits.
-    pub(crate) async fn begin(owner: &Arc<Owner>, wanted: Wanted) -> Result<Self, CallError> {
-        let (id, answer) = owner.core().expect_answer();
+    pub(crate) async fn begin(handle: &Handle, wanted: Wanted) -> Result<Self, CallError> {
+        let (id, answer) = handle.core().expect_answer();
         // Made before the call, so that a refusal forgets the expected answer as well.
-        let waiter = Self { owner: Arc::clone(owner), id, answer, is_done: false };
-        waiter.owner.core().submit(Command::Take(Take { waiter: id, wanted })).await?;
+        let waiter = Self { handle: handle.clone(), id, answer, is_done: false };
+        waiter.handle.core().submit(Command::Take(Take { waiter: id, wanted })).await?;
         Ok(waiter)
     }
 
@@ -96,7 +95,7 @@ impl Waiter {
     ///
     /// Cancel safe: dropped at the gate it leaves, and what it was offered stays owed.
     pub(crate) async fn acknowledge(mut self) -> Result<(), CallError> {
-        self.owner.core().submit(Command::Ack(self.id)).await?;
+        self.handle.core().submit(Command::Ack(self.id)).await?;
         self.done();
         Ok(())
     }
@@ -104,20 +103,20 @@ impl Waiter {
     /// As [`Waiter::acknowledge`], for what is returned either way: a wait that has its answer does not need the gate.
     pub(crate) fn take(mut self) {
         self.done();
-        self.owner.core().post(Command::Ack(self.id));
+        self.handle.core().post(Command::Ack(self.id));
     }
 
     fn done(&mut self) {
         self.is_done = true;
-        self.owner.core().forget_answer(self.id);
+        self.handle.core().forget_answer(self.id);
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
         if !self.is_done {
-            self.owner.core().forget_answer(self.id);
-            self.owner.core().post(Command::Release(self.id));
+            self.handle.core().forget_answer(self.id);
+            self.handle.core().post(Command::Release(self.id));
         }
     }
 }
@@ -125,12 +124,12 @@ impl Drop for Waiter {
 /// Begins to wait and gives the answer, or the end of the limit, which also bounds the way through the gate. An answer
 /// that is there wins over a limit that has passed.
 pub(crate) async fn answer_within(
-    owner: &Arc<Owner>,
+    handle: &Handle,
     wanted: Wanted,
     limit: Option<Duration>,
 ) -> Result<(Answer, Waiter), WaitError> {
     let answer = async {
-        let mut waiter = Waiter::begin(owner, wanted).await?;
+        let mut waiter = Waiter::begin(handle, wanted).await?;
         Ok((waiter.answer().await?, waiter))
     };
     let Some(limit) = limit else { return answer.await };
@@ -139,11 +138,11 @@ pub(crate) async fn answer_within(
 
 /// Waits for jobs and takes their results.
 pub(crate) async fn jobs(
-    owner: &Arc<Owner>,
+    handle: &Handle,
     wanted: Wanted,
     limit: Option<Duration>,
 ) -> Result<Waited, WaitError> {
-    let (answer, waiter) = answer_within(owner, wanted, limit).await?;
+    let (answer, waiter) = answer_within(handle, wanted, limit).await?;
     match answer {
         Answer::Jobs { entries, already_delivered } => {
             waiter.take();

@@ -1,10 +1,10 @@
 //! Which command met which state: the pairs that a search has to reach, told from records and answers alone.
 
-use fanin_machine::{KillStage, WaiterId, Wanted};
+use fanin_machine::{KillStage, WaiterId};
 use fanin_protocol::record::{StopTarget, TakenBy};
-use fanin_protocol::{GroupId, JobId, PartState, SessionId};
+use fanin_protocol::{GroupId, JobId, NodeId, PartState, SessionId};
 
-use crate::op::{Aim, How, Op};
+use crate::op::{Aim, How, Op, Wish};
 use crate::parent::Offer;
 use crate::world::World;
 
@@ -29,7 +29,7 @@ pub fn pair(world: &World, op: &Op) -> String {
                 (true, false) => "known",
                 (false, _) => "new",
             };
-            format!("Launch {verb}, {known}, {}", session(world, &launching.session))
+            format!("Launch {verb}, {known}, {}", node(world, &launching.parent))
         }
         Op::Wait(_, wanted) => format!("Take {}", taken(world, wanted)),
         Op::Leave(id) => format!("Release, {}", waiter(world, *id)),
@@ -98,6 +98,13 @@ fn session(world: &World, id: &SessionId) -> &'static str {
     }
 }
 
+fn node(world: &World, id: &NodeId) -> &'static str {
+    match id {
+        NodeId::Session(id) => session(world, id),
+        NodeId::Job(id) => job(world, id),
+    }
+}
+
 fn turn(world: &World, id: &SessionId) -> &'static str {
     match world.host.turns.get(id) {
         None => NOBODY,
@@ -146,21 +153,21 @@ fn group(world: &World, id: &GroupId) -> &'static str {
     }
 }
 
-fn taken(world: &World, wanted: &Wanted) -> String {
-    match wanted {
-        Wanted::All(_, ids) => format!("all, {}", jobs(world, ids)),
-        Wanted::Any(_, ids) => format!("any, {}", jobs(world, ids)),
-        Wanted::Exact(_, id, lifetime) => match world.ledger.life(*lifetime) {
+fn taken(world: &World, wish: &Wish) -> String {
+    match wish {
+        Wish::All(_, ids) => format!("all, {}", jobs(world, ids)),
+        Wish::Any(_, ids) => format!("any, {}", jobs(world, ids)),
+        Wish::Exact(_, id, lifetime) => match world.ledger.life(*lifetime) {
             None => "exact, unknown job".into(),
             Some(_) if world.ledger.past.contains_key(lifetime) => "exact, an older life".into(),
             Some(_) => format!("exact, {}", job(world, id)),
         },
-        Wanted::Group(id) => format!("group, {}", group(world, id)),
-        Wanted::Wake(id) => {
-            let owed = world.ledger.owed().any(|(_, group)| group.session == *id);
-            format!("wake, {}, {}", if owed { "owed" } else { "nothing owed" }, session(world, id))
+        Wish::Group(_, id) => format!("group, {}", group(world, id)),
+        Wish::Wake(id) => {
+            let owed = world.ledger.owed().any(|(_, group)| group.parent == *id);
+            format!("wake, {}, {}", if owed { "owed" } else { "nothing owed" }, node(world, id))
         }
-        Wanted::Idle => {
+        Wish::Idle => {
             format!("idle, {}", if world.ledger.running > 0 { "jobs run" } else { "no job runs" })
         }
     }

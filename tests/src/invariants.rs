@@ -4,7 +4,7 @@
 
 use fanin_machine::{Effect, Facts, Out, Reply, why};
 use fanin_protocol::record::NoteCode;
-use fanin_protocol::{Entry, GroupId, Reason, Record};
+use fanin_protocol::{Entry, GroupId, NodeId, Reason, Record, Status};
 use std::sync::Arc;
 
 use crate::broken::{Broken, Kept, ensure};
@@ -146,8 +146,7 @@ fn job_reason(world: &World, job: &JobSeen, reason: &Reason) -> bool {
             let run = held_by.iter().all(|id| ledger.jobs.get(id).is_some_and(|job| job.run.is_some()));
             let is_before = |other: &&JobSeen| {
                 other.session == job.session
-                    && other.run.is_none()
-                    && other.ended.is_none()
+                    && other.status() == Status::Queued
                     && other.lifetime < job.lifetime
             };
             let place = ledger.jobs.values().filter(is_before).count() as u64 + 1;
@@ -155,6 +154,10 @@ fn job_reason(world: &World, job: &JobSeen, reason: &Reason) -> bool {
         }
         Reason::Draining => job.run.is_none() && (world.closing > 0 || !ledger.open),
         Reason::Starting | Reason::Working => job.run.is_some() && job.stop.is_none(),
+        Reason::Children { open, first } => {
+            let live = |id| ledger.jobs.get(id).is_some_and(|job| job.ended.is_none());
+            job.run.is_none() && job.runs > 0 && *open > 0 && first.iter().all(live)
+        }
         Reason::Question { call } => job
             .run
             .and_then(|fence| ledger.runs.get(&fence))
@@ -173,12 +176,16 @@ fn group_reason(world: &World, id: &GroupId, group: &GroupSeen, reason: &Reason)
             *open > 0 && !first.is_empty() && first.iter().all(live)
         }
         Reason::Offered => parent.wake_is_out(id) || parent.held(id, group),
-        Reason::Busy => ledger.sessions.get(&group.session).is_some_and(|session| session.turn.is_some()),
+        Reason::Busy => match &group.parent {
+            NodeId::Session(id) => ledger.sessions.get(id).is_some_and(|session| session.turn.is_some()),
+            NodeId::Job(_) => false,
+        },
         Reason::Untaken => group.fired.is_some(),
         Reason::Slot { .. }
         | Reason::Draining
         | Reason::Starting
         | Reason::Working
+        | Reason::Children { .. }
         | Reason::Question { .. }
         | Reason::Stopping { .. } => false,
     }

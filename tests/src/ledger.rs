@@ -63,8 +63,10 @@ pub struct SessionSeen {
 /// A job.
 #[derive(Debug, Clone)]
 pub struct JobSeen {
-    /// Its parent.
+    /// The session of its tree.
     pub session: SessionId,
+    /// Its parent.
+    pub parent: NodeId,
     /// Its group.
     pub group: GroupId,
     /// Its lifetime.
@@ -91,6 +93,7 @@ impl JobSeen {
         match (&self.ended, self.run) {
             (Some(ended), _) => ended.status,
             (None, Some(_)) => Status::Running,
+            (None, None) if self.runs > 0 => Status::Running,
             (None, None) => Status::Queued,
         }
     }
@@ -100,7 +103,7 @@ impl JobSeen {
 #[derive(Debug, Clone)]
 pub struct GroupSeen {
     /// Its parent.
-    pub session: SessionId,
+    pub parent: NodeId,
     /// Its members in launch order.
     pub members: Vec<JobId>,
     /// Their lifetimes, in the same order.
@@ -157,6 +160,40 @@ impl Ledger {
     /// True where the run is open.
     pub fn is_open(&self, fence: Fence) -> bool {
         self.runs.get(&fence).is_some_and(|run| !run.over)
+    }
+
+    /// A node and all above it, up to its session.
+    pub fn chain(&self, node: &NodeId) -> Vec<NodeId> {
+        let above = |node: &NodeId| match node {
+            NodeId::Session(_) => None,
+            NodeId::Job(id) => self.jobs.get(id).map(|job| job.parent.clone()),
+        };
+        std::iter::successors(Some(node.clone()), above).collect()
+    }
+
+    /// True where the node takes its children with it: it was closed or stopped, is over, or ended badly.
+    pub fn is_going(&self, node: &NodeId) -> bool {
+        match node {
+            NodeId::Session(id) => self.sessions.get(id).is_none_or(|session| session.closed),
+            NodeId::Job(id) => self.jobs.get(id).is_none_or(|job| {
+                let failed = job.last.is_some_and(|last| last != RunOutcome::Completed);
+                job.stop.is_some() || job.ended.is_some() || (job.run.is_none() && failed)
+            }),
+        }
+    }
+
+    /// True where the node, or one above it, takes its children with it.
+    pub fn is_going_down(&self, node: &NodeId) -> bool {
+        self.chain(node).iter().any(|node| self.is_going(node))
+    }
+
+    /// True where somebody can be woken there: an open session in no turn, or an open run.
+    pub fn is_idle(&self, node: &NodeId) -> bool {
+        !self.is_going(node)
+            && match node {
+                NodeId::Session(id) => self.sessions.get(id).is_some_and(|session| session.turn.is_none()),
+                NodeId::Job(id) => self.jobs.get(id).is_some_and(|job| job.run.is_some()),
+            }
     }
 
     /// True where every member is over.

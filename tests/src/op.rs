@@ -4,8 +4,10 @@
 mod parse;
 mod print;
 
-use fanin_machine::{WaiterId, Wanted};
-use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, PartKind, PartState, Policy, SessionId};
+use fanin_machine::WaiterId;
+use fanin_protocol::{
+    Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, NodeId, PartKind, PartState, Policy, SessionId,
+};
 
 pub use parse::{Script, script};
 pub(crate) use parse::{job, session};
@@ -35,7 +37,7 @@ pub enum Op {
     /// Jobs are launched.
     Launch(Box<Launching>),
     /// Somebody begins to wait.
-    Wait(WaiterId, Wanted),
+    Wait(WaiterId, Wish),
     /// A waiter leaves.
     Leave(WaiterId),
     /// A waiter acknowledges.
@@ -69,8 +71,8 @@ pub enum Op {
 /// A launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launching {
-    /// The parent.
-    pub session: SessionId,
+    /// The parent: a session, or the last run of a job.
+    pub parent: NodeId,
     /// The group's id.
     pub group: GroupId,
     /// The group's id was drawn by chance.
@@ -87,6 +89,37 @@ pub struct Launching {
     pub limits: JobLimits,
     /// The jobs.
     pub jobs: Vec<JobId>,
+}
+
+/// What somebody waits for. Of a job it is its last run that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wish {
+    /// All of these jobs.
+    All(NodeId, Vec<JobId>),
+    /// The first of these jobs.
+    Any(NodeId, Vec<JobId>),
+    /// This life of a job.
+    Exact(NodeId, JobId, Lifetime),
+    /// A group's result.
+    Group(NodeId, GroupId),
+    /// The next wake.
+    Wake(NodeId),
+    /// That no run is open.
+    Idle,
+}
+
+impl Wish {
+    /// Who waits.
+    pub const fn by(&self) -> Option<&NodeId> {
+        match self {
+            Self::All(by, _)
+            | Self::Any(by, _)
+            | Self::Exact(by, ..)
+            | Self::Group(by, _)
+            | Self::Wake(by) => Some(by),
+            Self::Idle => None,
+        }
+    }
 }
 
 /// What a stop is aimed at.

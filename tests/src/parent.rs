@@ -7,12 +7,13 @@ mod answers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fanin_machine::{WaiterId, Wanted};
-use fanin_protocol::record::TakenBy;
-use fanin_protocol::{GroupId, Lifetime, SessionId};
+use fanin_machine::WaiterId;
+use fanin_protocol::record::{RunOutcome, TakenBy};
+use fanin_protocol::{Fence, GroupId, JobId, Lifetime, NodeId, Record};
 
 use crate::broken::{Kept, ensure};
 use crate::ledger::{GroupSeen, Ledger};
+use crate::op::Wish;
 
 /// What a parent asked for and has.
 #[derive(Debug, Clone, Default)]
@@ -25,13 +26,15 @@ pub struct Parent {
     pub by_wake: BTreeSet<Lifetime>,
     /// Results that nobody will get: their parent was closed.
     pub void: BTreeSet<Lifetime>,
+    /// Those of them that became so in this step: an answer of the step may have been given before or after.
+    pub void_now: BTreeSet<Lifetime>,
 }
 
 /// A waiter.
 #[derive(Debug, Clone)]
 pub struct Wait {
     /// For what.
-    pub wanted: Wanted,
+    pub wish: Wish,
     /// The lives of the jobs it named, as they were when it began.
     pub lives: Vec<Lifetime>,
     /// What it holds and has not acknowledged.
@@ -85,15 +88,15 @@ impl Parent {
     }
 
     /// Somebody began to wait.
-    pub fn asked(&mut self, waiter: WaiterId, wanted: Wanted, ledger: &Ledger) {
-        let lives = match &wanted {
-            Wanted::All(_, jobs) | Wanted::Any(_, jobs) => {
+    pub fn asked(&mut self, waiter: WaiterId, wish: Wish, ledger: &Ledger) {
+        let lives = match &wish {
+            Wish::All(_, jobs) | Wish::Any(_, jobs) => {
                 jobs.iter().filter_map(|id| ledger.jobs.get(id)).map(|job| job.lifetime).collect()
             }
-            Wanted::Exact(_, _, lifetime) => vec![*lifetime],
-            Wanted::Group(_) | Wanted::Wake(_) | Wanted::Idle => Vec::new(),
+            Wish::Exact(_, _, lifetime) => vec![*lifetime],
+            Wish::Group(..) | Wish::Wake(_) | Wish::Idle => Vec::new(),
         };
-        self.waits.insert(waiter, Wait { wanted, lives, offer: None });
+        self.waits.insert(waiter, Wait { wish, lives, offer: None });
     }
 
     /// A waiter left.
@@ -123,10 +126,34 @@ impl Parent {
     }
 
     /// The parent is gone: what is owed to it is void.
-    pub fn closed(&mut self, session: &SessionId, ledger: &Ledger) {
-        let owed = ledger.groups.values().filter(|group| group.session == *session && group.fired.is_some());
+    pub fn closed(&mut self, node: &NodeId, ledger: &Ledger) {
+        let owed = ledger.groups.values().filter(|group| group.parent == *node && group.fired.is_some());
         let jobs: Vec<Lifetime> = owed.flat_map(|group| group.lives.iter().copied()).collect();
+        let news = jobs.iter().filter(|job| !self.has(job)).copied().collect::<Vec<_>>();
+        self.void_now.extend(news);
         self.void.extend(jobs);
+    }
+
+    /// A record that ends what a job can be owed.
+    pub fn follow(&mut self, record: &Record, ledger: &Ledger) {
+        let gone = match record {
+            Record::JobStopping(body) => Some(&body.job),
+            Record::JobEnded(body) => Some(&body.job),
+            Record::RunEnded(body) if body.outcome != RunOutcome::Completed => job_of(ledger, body.run),
+            _ => None,
+        };
+        if let Some(id) = gone {
+            self.closed(&NodeId::Job(id.clone()), ledger);
+        }
+    }
+
+    /// Once all answers of a step are given: a run that is over takes what it holds along.
+    pub fn after(&mut self, record: &Record, ledger: &Ledger) {
+        let Record::RunEnded(body) = record else { return };
+        if let Some(id) = job_of(ledger, body.run) {
+            let node = NodeId::Job(id.clone());
+            self.waits.retain(|_, wait| wait.offer.is_none() || wait.wish.by() != Some(&node));
+        }
     }
 
     /// A crash: nobody waits any more, and what was acknowledged stays so.
@@ -154,5 +181,13 @@ impl Parent {
             })?;
         }
         Ok(())
+    }
+}
+
+/// Whose run it is, where that is a job.
+fn job_of(ledger: &Ledger, run: Fence) -> Option<&JobId> {
+    match &ledger.runs.get(&run)?.node {
+        NodeId::Job(id) => Some(id),
+        NodeId::Session(_) => None,
     }
 }

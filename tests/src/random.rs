@@ -1,12 +1,14 @@
 //! Random sequences: a word of 64 bits is an operation, read against what there is. So sequences shrink as plain
 //! lists of numbers, and each prints as a script.
 
-use fanin_machine::{WaiterId, Wanted};
-use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, PartKind, PartState, Policy, SessionId};
+use fanin_machine::WaiterId;
+use fanin_protocol::{
+    Cause, GroupId, JobId, JobKind, JobLimits, NodeId, PartKind, PartState, Policy, SessionId,
+};
 
 use crate::broken::Broken;
 use crate::calm::{Calm, calm};
-use crate::op::{self, Aim, How, Launching, Op};
+use crate::op::{self, Aim, How, Launching, Op, Wish};
 use crate::world::{Options, World};
 
 /// Waiters at once.
@@ -128,6 +130,19 @@ fn session(bits: &mut Bits, names: &Names) -> SessionId {
     names.sessions[bits.pick([0, 0, 1, 2])].clone()
 }
 
+/// A session, or a job that runs, as a rule; a job's last run speaks for it, also where that is over.
+fn parent(bits: &mut Bits, world: &World, names: &Names) -> NodeId {
+    if bits.of(3) > 0 {
+        return NodeId::Session(session(bits, names));
+    }
+    let running: Vec<&JobId> =
+        world.ledger.jobs.iter().filter(|(_, job)| job.run.is_some()).map(|(id, _)| id).collect();
+    if running.is_empty() || bits.one_in(16) {
+        return NodeId::Job(job(bits, world, names));
+    }
+    NodeId::Job(running[bits.of(running.len())].clone())
+}
+
 /// A job that was launched, as a rule; now and then one that nobody knows.
 fn job(bits: &mut Bits, world: &World, names: &Names) -> JobId {
     let known = world.ledger.jobs.len();
@@ -162,7 +177,7 @@ fn launch(bits: &mut Bits, world: &World, names: &Names, joins: bool) -> Op {
     };
     let group = if again && bits.one_in(2) { bits.of(known) } else { world.ledger.groups.len() };
     Op::Launch(Box::new(Launching {
-        session: session(bits, names),
+        parent: parent(bits, world, names),
         group: names.groups[group].clone(),
         is_fresh: bits.one_in(2),
         again: again && bits.one_in(2),
@@ -204,7 +219,7 @@ fn turn(bits: &mut Bits, names: &Names) -> Op {
 
 fn wait(bits: &mut Bits, world: &World, names: &Names) -> Op {
     let waiter = WaiterId(bits.of(WAITERS as usize + 1) as u64);
-    let parent = session(bits, names);
+    let by = parent(bits, world, names);
     let kind = bits.of(8);
     let jobs = |bits: &mut Bits| -> Vec<JobId> {
         let count = 1 + bits.of(4);
@@ -216,11 +231,11 @@ fn wait(bits: &mut Bits, world: &World, names: &Names) -> Op {
         jobs
     };
     let wanted = match kind {
-        0 | 1 => Wanted::All(parent, jobs(bits)),
-        2 => Wanted::Any(parent, jobs(bits)),
-        3 | 4 => Wanted::Group(group(bits, world, names)),
-        5 | 6 => Wanted::Wake(parent),
-        _ => Wanted::Idle,
+        0 | 1 => Wish::All(by, jobs(bits)),
+        2 => Wish::Any(by, jobs(bits)),
+        3 | 4 => Wish::Group(by, group(bits, world, names)),
+        5 | 6 => Wish::Wake(by),
+        _ => Wish::Idle,
     };
     Op::Wait(waiter, wanted)
 }

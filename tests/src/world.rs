@@ -2,12 +2,13 @@
 //! checked.
 
 use fanin_machine::{
-    Close, Command, Ended, Facts, Launch, Member, Mono, Now, Open, Out, Reply, Report, RunRef, Said,
-    SessionCommand, State, Stop, StopTarget, Take, step,
+    Close, Command, Ended, Facts, Launch, Member, Mono, Now, Open, Out, Parent as By, Reply, Report, RunRef,
+    Said, SessionCommand, State, Stop, StopTarget, Take, WaiterId, Wanted, step,
 };
 use fanin_protocol::record::Level;
 use fanin_protocol::{
-    AgentSpec, Cause, Code, CommandSpec, Entry, JobId, JobKind, Lifetime, LogId, Output, Private, Spec,
+    AgentSpec, Cause, Code, CommandSpec, Entry, JobId, JobKind, Lifetime, LogId, NodeId, Output, Private,
+    Spec,
 };
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::broken::{Broken, Kept};
 use crate::host::Host;
 use crate::invariants;
 use crate::ledger::Ledger;
-use crate::op::{Aim, How, Launching, Op};
+use crate::op::{Aim, How, Launching, Op, Wish};
 use crate::parent::Parent;
 
 /// What holds for a whole test.
@@ -62,6 +63,8 @@ pub struct World {
     pub log: Vec<Entry>,
     /// Where in `log` each step ends.
     pub commits: Vec<usize>,
+    /// Who is about to wait, and for what.
+    asking: Option<(WaiterId, Wish)>,
 }
 
 /// Where the wall clock of every test begins.
@@ -83,6 +86,7 @@ impl World {
             steps: 0,
             log: Vec::new(),
             commits: Vec::new(),
+            asking: None,
         }
     }
 
@@ -117,6 +121,9 @@ impl World {
                 None => return Ok(Out::default()),
             },
         };
+        if let (Op::Wait(waiter, wish), Command::Take(_)) = (op, &command) {
+            self.asking = Some((*waiter, wish.clone()));
+        }
         self.step(command)
     }
 
@@ -140,6 +147,7 @@ impl World {
                 self.parent.answered(*waiter, answer, &self.ledger)?;
             }
         }
+        out.records.iter().for_each(|entry| self.parent.after(&entry.record, &self.ledger));
         if let Some(before) = before {
             invariants::fold(before, &out.records, self.state.facts())?;
         }
@@ -185,14 +193,19 @@ impl World {
     /// Takes in what the command and its reply say to those around the machine.
     fn follow(&mut self, command: &Command, out: &Out) {
         let accepted = !matches!(out.reply, Some(Reply::Refused(_)));
+        self.parent.void_now.clear();
         match command {
             Command::Open(_) => self.opened = true,
-            Command::Take(take) if accepted => {
-                self.parent.asked(take.waiter, take.wanted.clone(), &self.ledger);
+            Command::Take(_) if accepted => {
+                if let Some((waiter, wish)) = self.asking.take() {
+                    self.parent.asked(waiter, wish, &self.ledger);
+                }
             }
             Command::Release(waiter) => self.parent.left(*waiter),
             Command::Ack(waiter) if accepted => self.parent.acknowledged(*waiter, &self.ledger),
-            Command::Session(SessionCommand::Close(id)) if accepted => self.parent.closed(id, &self.ledger),
+            Command::Session(SessionCommand::Close(id)) if accepted => {
+                self.parent.closed(&NodeId::Session(id.clone()), &self.ledger);
+            }
             Command::Session(SessionCommand::Turn(id)) => {
                 if let Some(Reply::Turn(run)) = out.reply {
                     self.host.turns.insert(id.clone(), run);
@@ -208,6 +221,9 @@ impl World {
             Command::Close(Close::Drain) if accepted => self.closing = self.closing.max(1),
             Command::Close(Close::Stop { .. }) if accepted => self.closing = 2,
             _ => {}
+        }
+        for entry in &out.records {
+            self.parent.follow(&entry.record, &self.ledger);
         }
     }
 
@@ -236,8 +252,8 @@ impl World {
             Op::Session(id) => Command::Session(SessionCommand::Open(id.clone())),
             Op::CloseSession(id) => Command::Session(SessionCommand::Close(id.clone())),
             Op::Turn(id) => Command::Session(SessionCommand::Turn(id.clone())),
-            Op::Launch(launching) => Command::Launch(launch(launching)),
-            Op::Wait(waiter, wanted) => Command::Take(Take { waiter: *waiter, wanted: wanted.clone() }),
+            Op::Launch(launching) => Command::Launch(launch(launching, self.by(&launching.parent)?)),
+            Op::Wait(waiter, wish) => Command::Take(Take { waiter: *waiter, wanted: self.wanted(wish)? }),
             Op::Leave(waiter) => Command::Release(*waiter),
             Op::Ack(waiter) => Command::Ack(*waiter),
             Op::Stop(aim, grace_ms, cause) => {
@@ -280,6 +296,25 @@ impl World {
         })
     }
 
+    /// Who speaks; `None` for a job that has never run.
+    fn by(&self, node: &NodeId) -> Option<By> {
+        match node {
+            NodeId::Session(id) => Some(By::Session(id.clone())),
+            NodeId::Job(id) => self.host.runs.get(id).copied().map(By::Run),
+        }
+    }
+
+    fn wanted(&self, wish: &Wish) -> Option<Wanted> {
+        Some(match wish {
+            Wish::All(by, jobs) => Wanted::All(self.by(by)?, jobs.clone()),
+            Wish::Any(by, jobs) => Wanted::Any(self.by(by)?, jobs.clone()),
+            Wish::Exact(by, id, lifetime) => Wanted::Exact(self.by(by)?, id.clone(), *lifetime),
+            Wish::Group(by, group) => Wanted::Group(self.by(by)?, group.clone()),
+            Wish::Wake(by) => Wanted::Wake(self.by(by)?),
+            Wish::Idle => Wanted::Idle,
+        })
+    }
+
     fn aim(&self, aim: &Aim) -> StopTarget {
         let lifetime = |id: &JobId| self.ledger.jobs.get(id).map_or(Lifetime(0), |job| job.lifetime);
         match aim {
@@ -304,7 +339,7 @@ impl World {
     }
 }
 
-fn launch(launching: &Launching) -> Launch {
+fn launch(launching: &Launching, parent: By) -> Launch {
     let spec = match launching.kind {
         JobKind::Closure => None,
         JobKind::Command => Some(Spec::Command(CommandSpec::shell("true"))),
@@ -322,7 +357,7 @@ fn launch(launching: &Launching) -> Launch {
     });
     Launch {
         members: members.collect(),
-        session: launching.session.clone(),
+        parent,
         group: launching.group.clone(),
         is_fresh: launching.is_fresh,
         joins_turn: launching.joins,

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use fanin_protocol::limits::NOTIFY_AFTER;
 use fanin_protocol::{CombinedResult, GroupId, JobId, JobLimits, Spec};
 use fanin_subprocess::SubprocessRunner;
 use fanin_supervisor::{
@@ -15,7 +16,9 @@ use crate::again;
 use crate::exit::Exit;
 use crate::github::{self, GitHub};
 use crate::leave;
-use crate::obey::obey;
+use crate::notice;
+use crate::obey::{Patience, obey};
+use crate::on_done;
 use crate::over::Over;
 use crate::plan::{Carried, Plan};
 use crate::prepare::Prepared;
@@ -112,7 +115,8 @@ pub(crate) async fn run(
     prepared.warnings.iter().for_each(tell);
     let supervisor =
         Supervisor::builder().runner(SubprocessRunner::new()).slots(plan.concurrency).start().await?;
-    let notices = obey(signals, supervisor.clone(), args.drain);
+    let patience = Patience::new(args.drain, prepared.parent.as_ref());
+    let notices = obey(signals, supervisor.clone(), patience);
     let words = Words::new(plan.left().map(|task| task.limits).collect());
     let mut shown = Shown::new(&supervisor, notices, Progress::new(args.quiet, words, stderr.clone()));
     let session = supervisor.session("run").await?;
@@ -146,27 +150,36 @@ pub(crate) async fn run(
     if github.is_some() && args.json && !args.quiet {
         github::annotations(&over).iter().for_each(|annotation| stderr.command(annotation));
     }
+    let text = text.map_err(DriveError::Write)?;
+    let (document, is_fired) = (over.document().map_err(DriveError::Write)?, wake.is_some());
+    let notice = over.report_of().header();
     // The result counts as taken when it was written, not before.
-    let exit = match hand_over(text.map_err(DriveError::Write)?, stderr.clone(), &mut shown).await {
+    let exit = match hand_over(text, stderr.clone(), &mut shown).await {
         Handed::Written => {
             if let Some(wake) = wake {
                 wake.ack().await?;
             }
-            over.exit
+            Ok(over.exit)
         }
-        Handed::NobodyReads => over.exit,
+        Handed::NobodyReads => Ok(over.exit),
         Handed::Interrupted(signal) => return interrupted(signal),
         // The terminal is gone, and that is why the run ends.
-        Handed::Failed(_) if shown.signal() == Some(Signal::HangUp) => over.exit,
-        Handed::Failed(error) => {
-            return Ok(Driven { exit: Err(DriveError::Write(error)), is_complete });
-        }
+        Handed::Failed(_) if shown.signal() == Some(Signal::HangUp) => Ok(over.exit),
+        Handed::Failed(error) => Err(DriveError::Write(error)),
     };
     tokio::select! {
         () = supervisor.shutdown() => {}
         _ = shown.patience() => {}
     }
-    Ok(Driven { exit: Ok(exit), is_complete })
+    if let Some(line) = args.on_done.as_deref().filter(|_| is_fired) {
+        let done = on_done::run(line, document, &over, &mut shown).await;
+        done.map_err(Warning::from).unwrap_or_else(|warning| tell(&warning));
+    }
+    let is_long = Duration::from_millis(result.duration_ms) > NOTIFY_AFTER || args.notify;
+    if is_long && is_fired && over.parent.is_none() && !args.no_notify {
+        notice::notice(&notice).iter().for_each(|notice| stderr.notify(notice));
+    }
+    Ok(Driven { exit, is_complete })
 }
 
 /// A group that has fired, or one that never was.

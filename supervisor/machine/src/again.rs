@@ -5,21 +5,22 @@ use fanin_protocol::JobKind;
 
 use crate::command::{Ended, Launch, Launched, Member, Refusal, Report, RunNode, Said};
 use crate::launch::same_request;
-use crate::state::{Job, JobKey, SessionKey, State};
+use crate::state::{Job, JobKey, Node, State};
 
 /// The jobs that a call names, where all of them are known, and are all that there is to say about it: the one of
 /// `start`, or the members of one group in launch order.
 ///
 /// A job that is to be launched again and is over is not known in this sense. One that is alive is: a call that is
 /// repeated because its answer was lost finds the life that it began.
-pub(crate) fn known_jobs(state: &State, request: &Launch, parent: SessionKey) -> Option<Launched> {
+pub(crate) fn known_jobs(state: &State, request: &Launch, parent: Node) -> Option<Launched> {
     if !request.is_fresh && !request.joins_turn {
         // The caller named a new group: that is another launch.
         return None;
     }
     let known = |member: &Member| {
         let key = state.facts.job_index.get(&member.id).filter(|_| !member.is_fresh)?;
-        state.job(key).filter(|job| job.session == parent && !(member.again && job.ended.is_some()))
+        let is_own = state.facts.is_child_of(key, parent);
+        state.job(key).filter(|job| is_own && !(member.again && job.ended.is_some()))
     };
     let jobs = request.members.iter().map(known).collect::<Option<Vec<&Job>>>()?;
     let group = state.group(jobs.first()?.group)?;
@@ -44,10 +45,11 @@ pub(crate) fn known_jobs(state: &State, request: &Launch, parent: SessionKey) ->
 }
 
 /// Checks that a member's id is free, or its job over and gone where a new life is asked for.
-pub(crate) fn check(state: &State, member: &Member, parent: SessionKey) -> Result<(), Refusal> {
+pub(crate) fn check(state: &State, member: &Member, parent: Node) -> Result<(), Refusal> {
     let key = state.facts.job_index.get(&member.id).filter(|_| !member.is_fresh);
     let Some((key, job)) = key.and_then(|key| state.job(key).map(|job| (key, job))) else { return Ok(()) };
-    if !member.again || job.session != parent || job.ended.is_none() {
+    let is_own = state.facts.is_child_of(key, parent);
+    if !member.again || !is_own || job.ended.is_none() {
         return Err(Refusal::IdInUse(member.id.clone()));
     }
     if may_live(state, key, job) {

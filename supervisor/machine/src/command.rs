@@ -104,11 +104,20 @@ impl Member {
     }
 }
 
+/// Who launches or waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Parent {
+    /// A session.
+    Session(SessionId),
+    /// An open run, of a job as a rule. It names the run and not the job, so that a stale run has no say (P5).
+    Run(RunRef),
+}
+
 /// `Launch`.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The parent.
-    pub session: SessionId,
+    pub parent: Parent,
     /// The group's id. Where it is known already, the existing group is the answer.
     pub group: GroupId,
     /// The host has just drawn the group's id by chance, so that the jobs' ids alone say what is known.
@@ -138,16 +147,16 @@ pub struct Take {
 /// What a waiter waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// All of these jobs of a session, in the order of the answer.
-    All(SessionId, Vec<JobId>),
-    /// The first of these jobs of a session.
-    Any(SessionId, Vec<JobId>),
+    /// All of these jobs, in the order of the answer.
+    All(Parent, Vec<JobId>),
+    /// The first of these jobs.
+    Any(Parent, Vec<JobId>),
     /// This life of a job, whether or not the id has another one by now.
-    Exact(SessionId, JobId, Lifetime),
+    Exact(Parent, JobId, Lifetime),
     /// A group's result.
-    Group(GroupId),
-    /// The next message in a session's inbox.
-    Wake(SessionId),
+    Group(Parent, GroupId),
+    /// The next message in the inbox of the one who waits.
+    Wake(Parent),
     /// No run of a job is open any more.
     Idle,
 }
@@ -304,6 +313,25 @@ pub enum Refusal {
     /// The session is closed.
     #[error("session `{0}` is closed")]
     SessionClosed(SessionId),
+    /// The job, or one that it hangs below, is being stopped.
+    #[error("job `{0}` is being stopped: nothing more is launched below it, and no wake comes")]
+    Stopping(JobId),
+    /// The run that asks is over.
+    #[error("run {0} is over and has no say any more")]
+    RunOver(Fence),
+    /// A job would wait for itself, or for one that cannot end before it.
+    #[error("the job would wait for `{0}`, which is the job itself or hangs above it and ends only after it")]
+    OwnAncestor(JobId),
+    /// It would hang too deep.
+    #[error(
+        "a job here would be at depth {depth}; at most {max} is allowed: launch it from a node higher up, or raise `depth`"
+    )]
+    Depth {
+        /// How far below its session it would be.
+        depth: u32,
+        /// The bound.
+        max: u32,
+    },
     /// The session has an open turn.
     #[error("session `{0}` is in a turn already; one turn at a time")]
     TurnOpen(SessionId),
@@ -324,7 +352,7 @@ pub enum Refusal {
     #[error("group `{0}` is not known here")]
     UnknownGroup(GroupId),
     /// The group has another parent.
-    #[error("group `{0}` belongs to another session")]
+    #[error("group `{0}` belongs to another parent")]
     ForeignGroup(GroupId),
     /// Nothing to launch or to wait for.
     #[error("the list is empty; name at least one job")]
@@ -396,6 +424,10 @@ impl Refusal {
         match self {
             Self::UnknownSession(_) => "unknown_session",
             Self::SessionClosed(_) => "session_closed",
+            Self::Stopping(_) => "stopping",
+            Self::RunOver(_) => "run_over",
+            Self::OwnAncestor(_) => "own_ancestor",
+            Self::Depth { .. } => "depth",
             Self::TurnOpen(_) => "turn_open",
             Self::UnknownJob(_) => "unknown_job",
             Self::NotCurrent { .. } => "not_current",

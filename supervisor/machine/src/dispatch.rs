@@ -29,7 +29,10 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
         let Some(line) = state.memory.ready.get_mut(&session) else { continue };
         // Those that ended in the queue cost their session no turn.
         let is_queued = |key: &JobKey| {
-            state.facts.jobs.get(key.index()).is_some_and(|job| job.ended.is_none() && job.run.is_none())
+            let job = state.facts.jobs.get(key.index());
+            // One below a node that goes is over as soon as its record comes.
+            job.is_some_and(|job| job.ended.is_none() && job.run.is_none())
+                && state.facts.going_above(*key).is_none()
         };
         let key = std::iter::from_fn(|| line.pop_front()).find(is_queued);
         if line.is_empty() {

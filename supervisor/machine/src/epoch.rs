@@ -1,14 +1,15 @@
 //! The beginning and the end of an epoch. Recovery has no rules of its own: it closes older runs, and the ordinary
 //! settle loop does the rest.
 
-use fanin_protocol::record::{Next, RunEnded, RunOutcome, StopTarget, StoreClosed, StoreOpened};
+use fanin_protocol::record::{Next, RunEnded, RunOutcome, StoreClosed, StoreOpened};
 use fanin_protocol::{Cause, Fence, JobKind, Seq};
 
 use crate::command::{Open, Refusal, Reply};
 use crate::job::Ending;
 use crate::out::Out;
 use crate::state::{Closing, GroupKey, JobKey, Node, SessionKey, Settings, State};
-use crate::{dispatch, group, job, launch, run, session, stop};
+use crate::stop::Intent;
+use crate::{dispatch, group, job, launch, run, session, stop, sweep};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
 pub(crate) fn is_open(state: &State) -> bool {
@@ -29,14 +30,23 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
     let clean = previous.is_none() || state.facts.closed;
     out.record(state, StoreOpened { log: open.log.clone(), level: open.level, previous, clean });
 
-    for node in older_runs(state) {
+    let older = older_runs(state);
+    for node in &older {
+        let Node::Job(key) = *node else { continue };
+        // What a node above was told before the crash counts for this one too (SC-2). One that a crash interrupted was
+        // told nothing: those below it were interrupted with it, also where this recovery was cut short.
+        if state.facts.is_told_above(key) {
+            sweep::catch_up(state, key, out);
+        }
+    }
+    for node in older {
         close_run(state, node, out);
     }
     for key in keys(state.facts.sessions.len()).map(SessionKey) {
         if state.session(key).is_some_and(|session| session.turn.is_none()) {
             session::seal_turn_group(state, key, None, out);
         }
-        state.memory.dirty.inboxes.push_back(key);
+        state.memory.dirty.inboxes.push_back(Node::Session(key));
     }
     for key in keys(state.facts.groups.len()).map(GroupKey) {
         group::close_taken(state, key, out);
@@ -45,6 +55,7 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
     for key in keys(state.facts.jobs.len()).map(JobKey) {
         requeue(state, key, out);
     }
+    sweep::resume(state, out);
     Ok(Reply::Done)
 }
 
@@ -91,7 +102,9 @@ fn requeue(state: &mut State, key: JobKey, out: &mut Out) {
     if job.ended.is_some() || job.run.is_some() {
         return;
     }
-    if job.last.is_some() {
+    if let Some(above) = sweep::inherited(state, key).filter(|_| job.last.is_none()) {
+        job::end(state, key, Ending::cancelled(above.cause), out);
+    } else if job.last.is_some() {
         state.memory.dirty.jobs.push_back(key);
     } else if job.kind == JobKind::Closure {
         job::end(state, key, Ending::error(Cause::Interrupted, None).interrupted(), out);
@@ -113,10 +126,9 @@ pub(crate) fn stop(state: &mut State, grace_ms: Option<u64>, out: &mut Out) -> R
     for key in keys(state.facts.sessions.len()).map(SessionKey) {
         session::end_turn(state, key, RunOutcome::Interrupted, out);
     }
+    let force_at = grace_ms.map(|grace_ms| state.memory.clock.mono().after(grace_ms));
     for key in keys(state.facts.jobs.len()).map(JobKey) {
-        let intent =
-            stop::Intent { target: StopTarget::Cancelled, cause: Cause::Shutdown, code: None, grace_ms };
-        stop::stop_job(state, key, intent, out);
+        stop::tell(state, key, Intent { cause: Cause::Shutdown, force_at, ..Intent::PARENT }, out);
     }
     Ok(Reply::Done)
 }
@@ -128,6 +140,7 @@ pub(crate) fn finish(state: &mut State, out: &mut Out) -> Result<Reply, Refusal>
         return Err(Refusal::RunsOpen(u32::try_from(open).unwrap_or(u32::MAX)));
     }
     crate::inbox::close_all(state, out);
+    state.memory.sweeps.clear();
     out.record(state, StoreClosed { queued: u64::from(state.facts.queued) });
     state.memory.timers = crate::timers::Timers::default();
     Ok(Reply::Done)

@@ -1,6 +1,5 @@
 //! The one place where facts change: a record is applied. Recovery is this, over the stored records.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fanin_protocol::record::{
@@ -13,7 +12,7 @@ use fanin_protocol::{
 };
 
 use crate::state::{
-    End, Facts, Group, GroupKey, Job, JobKey, LastRun, Node, OpenRun, RunDetails, Session, SessionKey,
+    Below, End, Facts, Group, GroupKey, Job, JobKey, LastRun, Node, OpenRun, RunDetails, Session, SessionKey,
     StopIntent,
 };
 
@@ -128,8 +127,7 @@ impl Facts {
             turn: None,
             turns: 0,
             turn_group: None,
-            unfired: BTreeSet::new(),
-            inbox: VecDeque::new(),
+            below: Below::default(),
         });
         Ok((about, None))
     }
@@ -144,14 +142,12 @@ impl Facts {
     }
 
     fn job_queued(&mut self, seq: Seq, ts_ms: u64, body: &JobQueued) -> Applied {
-        let NodeId::Session(parent) = &body.parent else {
-            return Err("jobs below jobs are not known to this version");
-        };
-        let session = self.session_index.get(parent).ok_or("its session is not known")?;
+        let parent = self.live_node(&body.parent)?;
+        let session = self.root(parent).ok_or("its session is not known")?;
         let key = JobKey(next_key(self.jobs.len())?);
         let fits = match self.group_index.get(&body.group).and_then(|group| self.groups.get(group.index())) {
             Some(group) => {
-                !group.sealed && group.session == session && group.members.len() == body.index as usize
+                !group.sealed && group.parent == parent && group.members.len() == body.index as usize
             }
             None => body.index == 0,
         };
@@ -163,13 +159,13 @@ impl Facts {
             return Err("the job exists and is not over");
         }
         self.job_index.put(body.job.clone(), key);
-        let group = self.open_group(&body.group, session)?;
+        let group = self.open_group(&body.group, parent)?;
         let Some(members) = self.groups.get_mut(group.index()) else { return Err("its group is gone") };
         members.members.push(key);
         members.counts.launched += 1;
         let lifetime = Lifetime(seq.0);
         let about = About {
-            session: Some(parent.clone()),
+            session: self.sessions.get(session.index()).map(|session| session.id.clone()),
             job: Some(body.job.clone()),
             lifetime: Some(lifetime),
             group: Some(body.group.clone()),
@@ -193,29 +189,42 @@ impl Facts {
             last: None,
             ended: None,
             taken: false,
+            below: None,
         });
         self.queued += 1;
         Ok(self.about_job(key))
     }
 
     /// The open group of this id, made where it is new: an open group exists as the jobs that name it.
-    fn open_group(&mut self, id: &GroupId, session: SessionKey) -> Result<GroupKey, &'static str> {
+    fn open_group(&mut self, id: &GroupId, parent: Node) -> Result<GroupKey, &'static str> {
         if let Some(key) = self.group_index.get(id) {
             return Ok(key);
         }
         let key = GroupKey(next_key(self.groups.len())?);
-        let parent = self.sessions.get_mut(session.index()).ok_or("its session is not known")?;
-        parent.unfired.insert(key);
-        // The turn's own group is the one that is open while the turn is; an explicit one is sealed in its step.
-        if parent.turn.is_some() {
-            parent.turn_group.get_or_insert(key);
-        }
+        let session = match parent {
+            Node::Session(parent) => {
+                let session = self.sessions.get_mut(parent.index()).ok_or("its session is not known")?;
+                session.below.open.insert(key);
+                // The turn's own group is the one that is open while the turn is; an explicit one is sealed in its
+                // step.
+                if session.turn.is_some() {
+                    session.turn_group.get_or_insert(key);
+                }
+                parent
+            }
+            Node::Job(parent) => {
+                let job = self.jobs.get_mut(parent.index()).ok_or("its parent is not known")?;
+                job.below.get_or_insert_default().open.insert(key);
+                job.session
+            }
+        };
         self.group_index.add(id.clone(), key);
-        let about = About { session: Some(parent.id.clone()), group: Some(id.clone()), ..About::default() };
+        let session = self.sessions.get(session.index()).map(|session| session.id.clone());
+        let about = About { session, group: Some(id.clone()), ..About::default() };
         self.groups.push(Group {
             id: id.clone(),
             about: Arc::new(about),
-            session,
+            parent,
             members: Vec::new(),
             policy: Policy::ALL,
             sealed: false,
@@ -230,7 +239,7 @@ impl Facts {
 
     fn job_stopping(&mut self, body: &JobStopping, hint: Option<JobKey>) -> Applied {
         let (key, job) = self.find_job(&body.job, hint)?;
-        if job.ended.is_some() || job.run.is_none() {
+        if job.ended.is_some() || (job.run.is_none() && job.last.is_none()) {
             return Err("the job does not run");
         }
         let after = match &job.stop {
@@ -250,6 +259,10 @@ impl Facts {
         if job.run.is_some() {
             return Err("its run is open");
         }
+        if job.below.as_ref().is_some_and(|below| !below.open.is_empty() || !below.inbox.is_empty()) {
+            return Err("what it launched is not over, or owed to it");
+        }
+        job.below = None;
         let was_queued = job.runs == 0;
         job.ended = Some(End {
             status: body.status,
@@ -265,8 +278,9 @@ impl Facts {
         if was_queued {
             self.queued -= 1;
         }
-        if let Some(group) = self.groups.get_mut(group.index()) {
-            group.counts.add(body.status);
+        if let Some(counted) = self.groups.get_mut(group.index()) {
+            counted.counts.add(body.status);
+            self.close_voided(group);
         }
         Ok(self.about_job(key))
     }
@@ -364,9 +378,8 @@ impl Facts {
         group.sealed = true;
         group.sealed_at_ms = ts_ms;
         group.policy = body.policy;
-        if let Some(session) = self.sessions.get_mut(group.session.index()) {
-            session.turn_group.take_if(|group| *group == key);
-        }
+        let parent = group.parent;
+        self.leave_turn(parent, key);
         Ok(self.about_group(key))
     }
 
@@ -380,10 +393,10 @@ impl Facts {
         }
         let payload = body.payload.reveal().ok_or("it has no payload")?;
         group.fired = Some(Arc::clone(payload));
-        let session = group.session;
-        if let Some(session) = self.sessions.get_mut(session.index()) {
-            session.unfired.remove(&key);
-            session.inbox.push_back(key);
+        let parent = group.parent;
+        if let Some(below) = self.below_mut(parent) {
+            below.open.remove(&key);
+            below.inbox.push_back(key);
         }
         Ok(self.about_group(key))
     }
@@ -394,12 +407,30 @@ impl Facts {
             return Err("the group has fired or is voided");
         }
         group.voided = Some(body.cause);
-        let session = group.session;
-        if let Some(session) = self.sessions.get_mut(session.index()) {
-            session.unfired.remove(&key);
+        let parent = group.parent;
+        self.leave_turn(parent, key);
+        self.close_voided(key);
+        Ok(self.about_group(key))
+    }
+
+    /// The turn's open group is sealed or voided: the next launch makes another.
+    fn leave_turn(&mut self, parent: Node, key: GroupKey) {
+        if let Node::Session(session) = parent
+            && let Some(session) = self.sessions.get_mut(session.index())
+        {
             session.turn_group.take_if(|group| *group == key);
         }
-        Ok(self.about_group(key))
+    }
+
+    /// A voided group is done with once its last member is over.
+    fn close_voided(&mut self, key: GroupKey) {
+        let Some(group) = self.groups.get(key.index()) else { return };
+        if group.voided.is_some() && group.counts.ended() == group.counts.launched {
+            let parent = group.parent;
+            if let Some(below) = self.below_mut(parent) {
+                below.open.remove(&key);
+            }
+        }
     }
 
     fn message_taken(&mut self, body: &MessageTaken) -> Applied {
@@ -408,12 +439,13 @@ impl Facts {
         for key in &groups {
             let Some(group) = self.groups.get_mut(key.index()) else { continue };
             group.taken = true;
-            if let Some(session) = self.sessions.get_mut(group.session.index()) {
+            let parent = group.parent;
+            if let Some(below) = self.below_mut(parent) {
                 // The oldest is taken first, but for waits; a long inbox is not walked for it.
-                if session.inbox.front() == Some(key) {
-                    session.inbox.pop_front();
+                if below.inbox.front() == Some(key) {
+                    below.inbox.pop_front();
                 } else {
-                    session.inbox.retain(|owed| owed != key);
+                    below.inbox.retain(|owed| owed != key);
                 }
             }
         }
@@ -451,6 +483,20 @@ impl Facts {
     pub(crate) fn job_of_lifetime(&self, lifetime: Lifetime) -> Option<JobKey> {
         let index = self.jobs.binary_search_by_key(&lifetime, |job| job.lifetime).ok()?;
         next_key(index).ok().map(JobKey)
+    }
+
+    /// The node of this name, where it may have children.
+    fn live_node(&self, id: &NodeId) -> Result<Node, &'static str> {
+        match id {
+            NodeId::Session(id) => {
+                self.session_index.get(id).map(Node::Session).ok_or("its session is not known")
+            }
+            NodeId::Job(id) => {
+                let key = self.job_index.get(id).ok_or("its parent is not known")?;
+                let runs = self.jobs.get(key.index()).is_some_and(|job| job.run.is_some());
+                if runs { Ok(Node::Job(key)) } else { Err("its parent does not run") }
+            }
+        }
     }
 
     fn find_session(&mut self, id: &SessionId) -> Result<&mut Session, &'static str> {
@@ -512,7 +558,7 @@ impl Facts {
     }
 
     fn about_session_of(&self, key: GroupKey) -> Subject {
-        let session = self.groups.get(key.index()).map(|group| group.session);
+        let session = self.groups.get(key.index()).and_then(|group| self.root(group.parent));
         session.map_or_else(nothing, |session| self.about(Node::Session(session)))
     }
 

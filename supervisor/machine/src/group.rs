@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use fanin_protocol::record::{GroupFired, MessageTaken, StopTarget, TakenBy};
+use fanin_protocol::record::{GroupFired, MessageTaken, TakenBy};
 use fanin_protocol::{Cause, Outcome, Private};
 
 use crate::effect::Answer;
 use crate::out::Out;
 use crate::result;
 use crate::state::{Barrier, GroupKey, Phase, State};
+use crate::stop::Intent;
 use crate::timers::{Owner, Purpose};
-use crate::{stop, waiter};
+use crate::{job, sweep, waiter};
 
 /// Remembers when a group was sealed and arms its deadline.
 pub(crate) fn arm(state: &mut State, key: GroupKey) {
@@ -30,25 +31,20 @@ pub(crate) fn settle(state: &mut State, key: GroupKey, out: &mut Out) {
         "the counts of a group are not those of its members"
     );
     match state.phase(key) {
-        Some(Phase::Decided) => stop_rest(state, key, out),
+        Some(Phase::Decided) => stop_rest(state, key),
         Some(Phase::Ended) => fire(state, key, out),
         Some(Phase::Open | Phase::Running | Phase::Fired | Phase::Voided) | None => {}
     }
 }
 
 /// Tells the members still alive to stop; their endings bring the group back here.
-fn stop_rest(state: &mut State, key: GroupKey, out: &mut Out) {
+fn stop_rest(state: &mut State, key: GroupKey) {
     let Some(barrier) = state.memory.barriers.get_mut(&key) else { return };
     if barrier.is_stopped {
         return;
     }
     barrier.is_stopped = true;
-    let members = state.group(key).map(|group| group.members.clone()).unwrap_or_default();
-    for member in members {
-        let intent =
-            stop::Intent { target: StopTarget::Cancelled, cause: Cause::Group, code: None, grace_ms: None };
-        stop::stop_job(state, member, intent, out);
-    }
+    sweep::members(state, key, Intent { cause: Cause::Group, ..Intent::PARENT });
 }
 
 /// Fixes the result. From here on it is owed to the parent (BAR-4).
@@ -71,8 +67,9 @@ fn fire(state: &mut State, key: GroupKey, out: &mut Out) {
     state.memory.timers.clear(Owner::Group(key));
     close_taken(state, key, out);
     waiter::group_over(state, key, out);
-    if let Some(group) = state.group(key) {
-        state.memory.dirty.inboxes.push_back(group.session);
+    if let Some(parent) = state.group(key).map(|group| group.parent) {
+        state.memory.dirty.inboxes.push_back(parent);
+        job::child_over(state, parent);
     }
 }
 

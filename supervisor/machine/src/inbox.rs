@@ -9,13 +9,13 @@ use fanin_protocol::{CombinedResult, GroupId};
 use crate::command::{Refusal, Reply, WaiterId};
 use crate::effect::{Answer, Effect};
 use crate::out::Out;
-use crate::state::{GroupKey, JobKey, SessionKey, State};
+use crate::state::{GroupKey, JobKey, Node, State};
 use crate::waiter::{self, Offer, Wants};
 
 /// Hands owed messages to those who ask for them, oldest first.
 ///
 /// A busy parent's messages stay owed until its turn ends (W-4); one that a waiter covers or holds waits for it.
-pub(crate) fn settle(state: &mut State, key: SessionKey, out: &mut Out) {
+pub(crate) fn settle(state: &mut State, key: Node, out: &mut Out) {
     while let Some((taker, message)) = next_offer(state, key) {
         let Some(result) = with_references(state, message) else { return };
         if let Some(takers) = state.memory.takers.get_mut(&key) {
@@ -30,13 +30,14 @@ pub(crate) fn settle(state: &mut State, key: SessionKey, out: &mut Out) {
 }
 
 /// The next taker and the next message for it.
-fn next_offer(state: &State, key: SessionKey) -> Option<(WaiterId, GroupKey)> {
-    let session = state.session(key)?;
-    if session.closed || session.turn.is_some() {
+fn next_offer(state: &State, key: Node) -> Option<(WaiterId, GroupKey)> {
+    if state.facts.is_going(key) || state.is_in_turn(key) {
         return None;
     }
     let taker = *state.memory.takers.get(&key)?.front()?;
-    let message = session
+    let message = state
+        .facts
+        .below(key)?
         .inbox
         .iter()
         .copied()
@@ -116,8 +117,8 @@ pub(crate) fn settle_idle(state: &mut State, out: &mut Out) {
     }
 }
 
-/// The session is closed: nothing will come for those who ask.
-pub(crate) fn close_session(state: &mut State, key: SessionKey, out: &mut Out) {
+/// The node goes: nothing will come for those who ask.
+pub(crate) fn close(state: &mut State, key: Node, out: &mut Out) {
     for id in state.memory.takers.get(&key).cloned().unwrap_or_default() {
         waiter::forget(state, id);
         out.effect(Effect::Answer { waiter: id, answer: Answer::Closed });

@@ -7,7 +7,7 @@ use crate::effect::Effect;
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::Owner;
-use crate::{run, waiter};
+use crate::{run, stop, sweep, waiter};
 
 /// How a job ends.
 #[derive(Debug, Clone, Copy)]
@@ -47,11 +47,27 @@ impl Ending {
     }
 }
 
-/// Ends a job whose last run is over and gone. Does nothing where that is not so yet, or no longer: calling it twice
+/// A group below the node fired, or the last member of a voided one is over: a job that waits for it may be over too.
+pub(crate) fn child_over(state: &mut State, parent: Node) {
+    if let Node::Job(key) = parent
+        && state.facts.is_subtree_over(parent)
+    {
+        state.memory.dirty.jobs.push_back(key);
+    }
+}
+
+/// Ends a job whose last run is over and gone, and all below it too. Does nothing where that is not so yet, or no longer: calling it twice
 /// is calling it once.
 pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(job) = state.job(key) else { return };
-    if job.ended.is_some() || job.run.is_some() {
+    if job.ended.is_some() || !state.facts.is_subtree_over(Node::Job(key)) {
+        return;
+    }
+    if let Some(run) = &job.run {
+        let fence = run.fence;
+        if state.memory.overdue.remove(&fence) {
+            stop::give_up(state, key, fence, out);
+        }
         return;
     }
     let Some(last) = &job.last else { return };
@@ -83,6 +99,7 @@ pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
 pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out) {
     let Some(job) = state.job(key) else { return };
     let (id, group) = (job.id.clone(), job.group);
+    sweep::void_owed(state, Node::Job(key), out);
     let Ending { status, cause, code, after, interrupted, unreaped, completed_anyway } = ending;
     out.record_of(
         state,
@@ -90,7 +107,12 @@ pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out)
         JobEnded { job: id, status, cause, code, after, interrupted, unreaped, completed_anyway },
     );
     state.memory.timers.clear(Owner::Job(key));
+    state.memory.force_at.remove(&key);
+    waiter::run_over(state, key, out);
     state.memory.dirty.groups.push_back(group);
+    if let Some(parent) = state.facts.parent(Node::Job(key)) {
+        child_over(state, parent);
+    }
     out.effect(Effect::Forget { tag: state.tag(key) });
     waiter::job_ended(state, key, out);
 }
@@ -98,6 +120,7 @@ pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out)
 /// Ends a job whose run did not go in time after the forced stop (J-18): it may still be alive, and says so.
 pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(fence) = run::open_fence(state, Node::Job(key)) else { return };
+    sweep::catch_up(state, key, out);
     run::close_parts(state, Node::Job(key), out);
     let Some(job) = state.job(key) else { return };
     let (id, Some(stop)) = (job.id.clone(), job.stop) else { return };
@@ -117,6 +140,7 @@ pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
         Record::Note(Note { code: NoteCode::Unreaped, job: Some(id), run: Some(fence), value: None }),
     );
     state.memory.forced.remove(&fence);
+    state.memory.overdue.remove(&fence);
     state.memory.unreaped.insert(key, Some(fence));
     let ending =
         Ending { after: stop.after, unreaped: true, ..Ending::new(status, Some(stop.cause), stop.code) };

@@ -5,19 +5,22 @@ use std::collections::HashSet;
 use fanin_protocol::limits::{GROUP_MEMBERS_MAX, LABEL_BYTES_MAX, QUEUE_JOBS_MAX};
 use fanin_protocol::record::JobQueued;
 use fanin_protocol::spec::SpecError;
-use fanin_protocol::{GroupId, NodeId, Private};
+use fanin_protocol::{GroupId, Private};
 
 use crate::again;
 use crate::command::{Launch, Launched, Member, Refusal, Reply};
 use crate::dispatch;
 use crate::out::Out;
 use crate::session;
-use crate::state::{Closing, GroupKey, Job, JobKey, SessionKey, State};
+use crate::state::{Closing, GroupKey, Job, JobKey, Node, State};
 use crate::timers::{Owner, Purpose};
+use crate::tree;
 
 /// Creates the jobs of a call, or answers what is known under its ids.
 pub(crate) fn launch(state: &mut State, request: Launch, out: &mut Out) -> Result<Reply, Refusal> {
-    let parent = session::find(state, &request.session)?;
+    let parent = tree::find(state, &request.parent)?;
+    tree::check_stays(state, parent)?;
+    tree::check_depth(state, parent)?;
     if let Some(known) = known_group(state, &request, parent)? {
         return Ok(Reply::Launched(known));
     }
@@ -29,10 +32,10 @@ pub(crate) fn launch(state: &mut State, request: Launch, out: &mut Out) -> Resul
 }
 
 /// The group of this id, where there is one.
-fn known_group(state: &State, request: &Launch, parent: SessionKey) -> Result<Option<Launched>, Refusal> {
+fn known_group(state: &State, request: &Launch, parent: Node) -> Result<Option<Launched>, Refusal> {
     let Some(key) = state.facts.group_index.get(&request.group) else { return Ok(None) };
     let Some(group) = state.group(key) else { return Ok(None) };
-    if group.session != parent {
+    if group.parent != parent {
         return Err(Refusal::ForeignGroup(request.group.clone()));
     }
     let jobs: Vec<&Job> = group.members.iter().filter_map(|member| state.job(*member)).collect();
@@ -53,7 +56,7 @@ pub(crate) fn same_request(job: &Job, member: &Member) -> bool {
 }
 
 /// Checks everything before anything exists (B56).
-fn check(state: &State, request: &Launch, parent: SessionKey) -> Result<(), Refusal> {
+fn check(state: &State, request: &Launch, parent: Node) -> Result<(), Refusal> {
     if state.memory.closing > Closing::No {
         return Err(Refusal::Draining);
     }
@@ -90,8 +93,11 @@ fn check_member(member: &Member) -> Result<(), SpecError> {
 }
 
 /// Writes the records of a launch. An explicit group is born sealed.
-fn create(state: &mut State, request: Launch, parent: SessionKey, out: &mut Out) -> Launched {
-    let session = state.session(parent);
+fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> Launched {
+    let session = match parent {
+        Node::Session(key) => state.session(key),
+        Node::Job(_) => None,
+    };
     let in_turn = request.joins_turn && session.is_some_and(|session| session.turn.is_some());
     let joined = session
         .and_then(|session| session.turn_group)
@@ -107,7 +113,7 @@ fn create(state: &mut State, request: Launch, parent: SessionKey, out: &mut Out)
     out.records.reserve(members.saturating_add(1));
     let mut jobs = Vec::with_capacity(members);
     for (index, member) in (first..).zip(request.members) {
-        jobs.push(queue(state, &request.session, &group, index, member, out));
+        jobs.extend(queue(state, parent, &group, index, member, out));
     }
     if !in_turn && let Some(key) = state.facts.group_index.get(&group) {
         session::seal(state, key, request.policy, None, out);
@@ -119,12 +125,13 @@ fn create(state: &mut State, request: Launch, parent: SessionKey, out: &mut Out)
 
 fn queue(
     state: &mut State,
-    session: &fanin_protocol::SessionId,
+    parent: Node,
     group: &GroupId,
     index: u32,
     member: Member,
     out: &mut Out,
-) -> JobKey {
+) -> Option<JobKey> {
+    let parent = state.facts.node_id(parent)?;
     let key = JobKey(u32::try_from(state.facts.jobs.len()).unwrap_or(u32::MAX));
     let kind = member.kind();
     if member.again
@@ -136,7 +143,7 @@ fn queue(
         state,
         JobQueued {
             job: member.id,
-            parent: NodeId::Session(session.clone()),
+            parent,
             group: group.clone(),
             index,
             kind,
@@ -148,7 +155,7 @@ fn queue(
     state.memory.tags.push(member.tag);
     arm_queue_limit(state, key);
     dispatch::enqueue(state, key);
-    key
+    Some(key)
 }
 
 /// Arms the limit of a queued job, from now on: an epoch knows nothing of the clock of the one before (C-8).

@@ -28,17 +28,19 @@ mod session;
 mod state;
 mod step;
 mod stop;
+mod sweep;
 pub mod sync;
 mod timer;
 mod timers;
+mod tree;
 mod view;
 mod waiter;
 pub mod why;
 
 pub use clock::{Mono, Now};
 pub use command::{
-    Close, Command, Ended, Launch, Launched, Member, Open, Refusal, Reply, Report, RunNode, RunRef, Said,
-    SessionCommand, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
+    Close, Command, Ended, Launch, Launched, Member, Open, Parent, Refusal, Reply, Report, RunNode, RunRef,
+    Said, SessionCommand, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
 };
 pub use effect::{Answer, Effect, KillStage};
 pub use fold::FoldError;

@@ -6,18 +6,15 @@ use fanin_protocol::limits::{CALL_BYTES_MAX, PARTS_PER_RUN_MAX};
 use fanin_protocol::record::{RunBound, RunEnded, RunOutcome, StopTarget};
 use fanin_protocol::{Cause, Code, JobKind, PartKind, PartState, ToolPart, text};
 
-use crate::command::{Ended, Refusal, Reply, Report, RunNode, Said};
+use crate::command::{Ended, Refusal, Reply, Report, Said};
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::Owner;
-use crate::{run, session};
+use crate::{run, session, sweep, tree, waiter};
 
 /// Takes in a report; its fence was checked.
 pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result<Reply, Refusal> {
-    let node = match report.run.node {
-        RunNode::Job(key) => Node::Job(key),
-        RunNode::Turn(key) => Node::Session(key),
-    };
+    let node = tree::node_of(report.run.node);
     match report.what {
         Said::Bound { pid, pgid, external_session } => {
             out.record(state, RunBound { run: report.run.fence, pid, pgid, external_session });
@@ -67,6 +64,7 @@ fn shortened(text: Arc<str>) -> Arc<str> {
 
 /// A run of a job is over and gone. What was wished before it ended decides how it counts (J-17, J-19).
 fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
+    sweep::catch_up(state, key, out);
     run::close_parts(state, Node::Job(key), out);
     let Some(job) = state.job(key) else { return };
     let Some(open) = &job.run else { return };
@@ -113,8 +111,15 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
         },
     };
     let fence = record.run;
+    let has_failed = record.outcome != RunOutcome::Completed;
     out.record_of(state, key, record);
     state.memory.forced.remove(&fence);
+    state.memory.overdue.remove(&fence);
     state.memory.timers.clear(Owner::Job(key));
+    waiter::run_over(state, key, out);
+    if has_failed && state.job(key).is_some_and(|job| job.stop.is_none()) {
+        // Its children are stopped first (J-8).
+        sweep::begin(state, Node::Job(key), None, out);
+    }
     state.memory.dirty.jobs.push_back(key);
 }

@@ -36,7 +36,7 @@ pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) ->
     let omitted = members.saturating_sub(entries.len());
     Some(CombinedResult {
         group: group.id.clone(),
-        session: state.session(group.session)?.id.clone(),
+        session: state.session(state.facts.root(group.parent)?)?.id.clone(),
         outcome: Outcome::of(group.counts),
         counts: group.counts,
         stopped_by: stopped_by(state, group),

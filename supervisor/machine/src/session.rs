@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use fanin_protocol::record::{
-    GroupSealed, GroupVoided, MessageTaken, RunEnded, RunOutcome, RunStarted, SessionClosed, SessionOpened,
-    StopTarget, TakenBy,
-};
-use fanin_protocol::{Cause, Fence, JobId, NodeId, Policy, SessionId};
+use fanin_protocol::record::{GroupSealed, RunEnded, RunOutcome, RunStarted, SessionClosed, SessionOpened};
+use fanin_protocol::{Fence, JobId, NodeId, Policy, SessionId};
 
 use crate::command::{Refusal, Reply, RunNode, RunRef};
 use crate::out::Out;
 use crate::state::{Closing, GroupKey, Node, SessionKey, State};
-use crate::{group, inbox, run, stop};
+use crate::{group, run, sweep};
 
 /// Finds a session that is open.
 pub(crate) fn find(state: &State, id: &SessionId) -> Result<SessionKey, Refusal> {
@@ -58,7 +55,7 @@ pub(crate) fn end_turn(state: &mut State, key: SessionKey, outcome: RunOutcome, 
     run::close_parts(state, Node::Session(key), out);
     out.record(state, RunEnded { outcome, ..run::ended(fence) });
     seal_turn_group(state, key, Some(fence), out);
-    state.memory.dirty.inboxes.push_back(key);
+    state.memory.dirty.inboxes.push_back(Node::Session(key));
 }
 
 /// Seals the group of a turn that is over (BAR-6).
@@ -73,8 +70,8 @@ pub(crate) fn seal(state: &mut State, key: GroupKey, policy: Policy, turn: Optio
     let Some(group) = state.group(key) else { return };
     let members: Arc<[JobId]> =
         group.members.iter().filter_map(|member| state.job(*member)).map(|job| job.id.clone()).collect();
-    let Some(parent) = state.session(group.session) else { return };
-    let (group, parent) = (group.id.clone(), NodeId::Session(parent.id.clone()));
+    let Some(parent) = state.facts.node_id(group.parent) else { return };
+    let group = group.id.clone();
     out.record(state, GroupSealed { group, parent, members, policy, turn });
     group::arm(state, key);
     state.memory.dirty.groups.push_back(key);
@@ -89,31 +86,6 @@ pub(crate) fn close(state: &mut State, id: &SessionId, out: &mut Out) -> Result<
     };
     end_turn(state, key, RunOutcome::Cancelled, out);
     out.record(state, SessionClosed { session: id.clone() });
-    let Some(session) = state.session(key) else { return Ok(Reply::Done) };
-    let unfired: Vec<GroupKey> = session.unfired.iter().copied().collect();
-    let owed: Vec<_> =
-        session.inbox.iter().filter_map(|group| state.group(*group)).map(|group| group.id.clone()).collect();
-
-    for group in &unfired {
-        let Some(id) = state.group(*group).map(|group| group.id.clone()) else { continue };
-        out.record(state, GroupVoided { group: id, cause: Cause::Parent });
-        group::voided(state, *group, out);
-    }
-    if !owed.is_empty() {
-        out.record(state, MessageTaken { keys: owed, results: Vec::new(), by: TakenBy::Void });
-    }
-    for group in unfired {
-        let members = state.group(group).map(|group| group.members.clone()).unwrap_or_default();
-        for member in members {
-            let intent = stop::Intent {
-                target: StopTarget::Cancelled,
-                cause: Cause::Parent,
-                code: None,
-                grace_ms: None,
-            };
-            stop::stop_job(state, member, intent, out);
-        }
-    }
-    inbox::close_session(state, key, out);
+    sweep::begin(state, Node::Session(key), None, out);
     Ok(Reply::Done)
 }

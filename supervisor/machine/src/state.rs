@@ -15,6 +15,7 @@ use fanin_protocol::{
 
 use crate::clock::{Clock, Mono};
 use crate::command::WaiterId;
+use crate::sweep::Sweep;
 use crate::timers::Timers;
 use crate::waiter::Waiter;
 
@@ -125,7 +126,7 @@ pub struct Facts {
 }
 
 /// A node of the tree that can have a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Node {
     Session(SessionKey),
     Job(JobKey),
@@ -143,8 +144,14 @@ pub(crate) struct Session {
     pub(crate) turns: u32,
     /// The group that the open turn's launches join; not sealed yet.
     pub(crate) turn_group: Option<GroupKey>,
-    /// Groups that have neither fired nor been voided.
-    pub(crate) unfired: BTreeSet<GroupKey>,
+    pub(crate) below: Below,
+}
+
+/// What hangs below a node that has launched: a session has it always, a job from its first launch to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Below {
+    /// Groups that have not fired; a voided one until its last member is over. Empty: the subtree is over.
+    pub(crate) open: BTreeSet<GroupKey>,
     /// Fired groups whose message nobody has taken, oldest first.
     pub(crate) inbox: VecDeque<GroupKey>,
 }
@@ -165,6 +172,7 @@ pub(crate) struct Job {
     /// What its records are about.
     pub(crate) about: Arc<About>,
     pub(crate) lifetime: Lifetime,
+    /// The session of its tree. Who launched it is its group's parent.
     pub(crate) session: SessionKey,
     pub(crate) group: GroupKey,
     pub(crate) index: u32,
@@ -182,6 +190,8 @@ pub(crate) struct Job {
     pub(crate) ended: Option<End>,
     /// Its result was taken by a wait of its parent.
     pub(crate) taken: bool,
+    /// What it has launched; apart, since most jobs launch nothing.
+    pub(crate) below: Option<Box<Below>>,
 }
 
 /// A recorded wish to stop a running job.
@@ -231,8 +241,19 @@ impl Job {
         match (&self.ended, &self.run) {
             (Some(end), _) => end.status,
             (None, Some(_)) => Status::Running,
+            (None, None) if self.is_joining() => Status::Running,
             (None, None) => Status::Queued,
         }
+    }
+
+    /// True where its body is over and its children are not, so it is not over either (J-5).
+    pub(crate) const fn is_joining(&self) -> bool {
+        self.run.is_none() && self.last.is_some() && self.ended.is_none()
+    }
+
+    /// True where its last run did not end well.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.outcome != RunOutcome::Completed)
     }
 }
 
@@ -242,7 +263,7 @@ pub(crate) struct Group {
     pub(crate) id: GroupId,
     /// What its records are about.
     pub(crate) about: Arc<About>,
-    pub(crate) session: SessionKey,
+    pub(crate) parent: Node,
     pub(crate) members: Vec<JobKey>,
     pub(crate) policy: Policy,
     pub(crate) sealed: bool,
@@ -314,12 +335,14 @@ pub(crate) struct Memory {
     /// The host's mark of each job, by its key.
     pub(crate) tags: Vec<u64>,
     pub(crate) waiters: BTreeMap<WaiterId, Waiter>,
+    /// Waiters of a job's run: it takes them with it.
+    pub(crate) waits_of: BTreeMap<JobKey, Vec<WaiterId>>,
     /// Waiters by the job they look at.
     pub(crate) job_waiters: BTreeMap<JobKey, Vec<WaiterId>>,
     /// Waiters by the group they look at.
     pub(crate) group_waiters: BTreeMap<GroupKey, Vec<WaiterId>>,
-    /// Takers of a session's inbox, first come first served.
-    pub(crate) takers: BTreeMap<SessionKey, VecDeque<WaiterId>>,
+    /// Takers of an inbox, first come first served.
+    pub(crate) takers: BTreeMap<Node, VecDeque<WaiterId>>,
     /// Messages that a taker holds and has not acknowledged, and which taker.
     pub(crate) offered: BTreeMap<GroupKey, WaiterId>,
     /// Waiters for the time when no run is open.
@@ -328,6 +351,12 @@ pub(crate) struct Memory {
     pub(crate) barriers: BTreeMap<GroupKey, Barrier>,
     /// Runs that were told to end by force.
     pub(crate) forced: BTreeSet<Fence>,
+    /// Runs whose time to go is over and that wait for those below them to be given up first.
+    pub(crate) overdue: BTreeSet<Fence>,
+    /// When all below a stopped job is stopped by force: the one deadline of its subtree (SC-2).
+    pub(crate) force_at: BTreeMap<JobKey, Mono>,
+    /// What is still to be told below nodes that go.
+    pub(crate) sweeps: VecDeque<Sweep>,
     /// Jobs of this epoch whose run was given up as unreaped, and that run; `None` once it was reported gone.
     pub(crate) unreaped: BTreeMap<JobKey, Option<Fence>>,
     /// Stale runs that a note was written for, the newest ones.
@@ -372,7 +401,7 @@ pub(crate) enum Closing {
 pub(crate) struct Dirty {
     pub(crate) jobs: VecDeque<JobKey>,
     pub(crate) groups: VecDeque<GroupKey>,
-    pub(crate) inboxes: VecDeque<SessionKey>,
+    pub(crate) inboxes: VecDeque<Node>,
 }
 
 impl State {
@@ -397,6 +426,14 @@ impl State {
 
     pub(crate) fn session(&self, key: SessionKey) -> Option<&Session> {
         self.facts.sessions.get(key.index())
+    }
+
+    /// True where the node is a session in a turn: it is busy, and its wakes are held (W-4).
+    pub(crate) fn is_in_turn(&self, node: Node) -> bool {
+        match node {
+            Node::Session(key) => self.session(key).is_some_and(|session| session.turn.is_some()),
+            Node::Job(_) => false,
+        }
     }
 
     /// The group's phase with what this epoch knows of its deadline.

@@ -9,7 +9,7 @@ use crate::clock::Now;
 use crate::command::{Command, Reply};
 use crate::out::Out;
 use crate::state::{Closing, State};
-use crate::{dispatch, epoch, fence, group, inbox, intake, job};
+use crate::{dispatch, epoch, fence, group, inbox, intake, job, sweep};
 
 /// Carries out one command.
 ///
@@ -36,10 +36,11 @@ pub fn step(state: &mut State, command: Command, now: Now, out: &mut Out) {
 
 /// Moves on whatever may have to. Each settle either moves a fact forward or does nothing, so this ends.
 fn settle(state: &mut State, out: &mut Out) {
-    let mut starts = 0;
+    let (mut starts, mut stops) = (0, 0);
     loop {
         if let Some(key) = state.memory.dirty.jobs.pop_front() {
             job::settle(state, key, out);
+        } else if sweep::next(state, &mut stops, out) {
         } else if let Some(key) = state.memory.dirty.groups.pop_front() {
             group::settle(state, key, out);
         } else if starts < STARTS_PER_STEP
@@ -54,5 +55,5 @@ fn settle(state: &mut State, out: &mut Out) {
         }
     }
     inbox::settle_idle(state, out);
-    out.unfinished = starts == STARTS_PER_STEP;
+    out.unfinished = starts == STARTS_PER_STEP || !state.memory.sweeps.is_empty();
 }

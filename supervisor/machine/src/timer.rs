@@ -8,7 +8,7 @@ use crate::job::{self, Ending};
 use crate::out::Out;
 use crate::state::{GroupKey, JobKey, Node, State};
 use crate::timers::{Owner, Purpose};
-use crate::{run, stop};
+use crate::{run, stop, sweep};
 
 /// Carries out all timers that are due.
 pub(crate) fn tick(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
@@ -29,7 +29,9 @@ fn job_due(state: &mut State, key: JobKey, purpose: Purpose, out: &mut Out) {
                 .job(key)
                 .is_some_and(|job| job.lifetime == lifetime && job.runs == 0 && job.ended.is_none());
             if waits {
-                job::end(state, key, Ending::error(Cause::Timeout, Some(Code::Queue)), out);
+                let above = sweep::inherited(state, key).map(|above| Ending::cancelled(above.cause));
+                let ending = above.unwrap_or(Ending::error(Cause::Timeout, Some(Code::Queue)));
+                job::end(state, key, ending, out);
             }
         }
         Purpose::Run(fence) => run_limit(state, key, fence, out),
@@ -45,7 +47,7 @@ fn run_limit(state: &mut State, key: JobKey, fence: Fence, out: &mut Out) {
             target: StopTarget::Error,
             cause: Cause::Timeout,
             code: Some(Code::Run),
-            grace_ms: None,
+            force_at: None,
         };
         stop::stop_job(state, key, intent, out);
     }

@@ -37,13 +37,16 @@ pub struct Held {
     pub barriers: usize,
     /// Runs that were told to end by force.
     pub forced: usize,
+    /// What is still to be told below nodes that go.
+    pub sweeps: usize,
 }
 
 impl State {
     /// What memory still holds.
     pub fn held(&self) -> Held {
         let memory = &self.memory;
-        let indexed = memory.job_waiters.len()
+        let indexed = memory.waits_of.len()
+            + memory.job_waiters.len()
             + memory.group_waiters.len()
             + memory.takers.len()
             + memory.idle_waiters.len();
@@ -52,7 +55,8 @@ impl State {
             offers: memory.offered.len(),
             timers: memory.timers.len(),
             barriers: memory.barriers.len(),
-            forced: memory.forced.len(),
+            forced: memory.forced.len() + memory.overdue.len() + memory.force_at.len(),
+            sweeps: memory.sweeps.len(),
         }
     }
 

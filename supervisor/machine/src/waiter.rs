@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fanin_protocol::limits::RESULT_BYTES_MAX;
-use fanin_protocol::{JobId, Lifetime, ResultEntry, SessionId};
+use fanin_protocol::{JobId, Lifetime, ResultEntry};
 
-use crate::command::{Refusal, Reply, Take, WaiterId, Wanted};
+use crate::command::{Parent, Refusal, Reply, Take, WaiterId, Wanted};
 use crate::effect::{Answer, Effect};
 use crate::launch;
 use crate::out::Out;
 use crate::result;
-use crate::session;
-use crate::state::{GroupKey, JobKey, SessionKey, State};
-use crate::view;
+use crate::state::{GroupKey, JobKey, Node, State};
+use crate::{tree, view};
 
 /// A live waiter.
 #[derive(Debug, Clone)]
@@ -31,11 +30,11 @@ pub(crate) struct Waiter {
 #[derive(Debug, Clone)]
 pub(crate) enum Wants {
     /// All of these jobs, or the first of them.
-    Jobs { session: SessionKey, jobs: Vec<JobKey>, any: bool },
+    Jobs { by: Node, jobs: Vec<JobKey>, any: bool },
     /// A group's result.
-    Group(GroupKey),
+    Group { by: Node, group: GroupKey },
     /// The next message of an inbox.
-    Wake(SessionKey),
+    Wake(Node),
     /// That no run is open.
     Idle,
 }
@@ -56,26 +55,34 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
         return Err(Refusal::DuplicateWaiter(id));
     }
     let wants = match take.wanted {
-        Wanted::All(session, jobs) => jobs_wanted(state, &session, &jobs, false)?,
-        Wanted::Any(session, jobs) => jobs_wanted(state, &session, &jobs, true)?,
-        Wanted::Exact(session, job, lifetime) => exact_wanted(state, &session, &job, lifetime)?,
-        Wanted::Group(group) => Wants::Group(launch::find_group(state, &group)?),
-        Wanted::Wake(session) => Wants::Wake(session::find(state, &session)?),
+        Wanted::All(by, jobs) => jobs_wanted(state, &by, &jobs, false)?,
+        Wanted::Any(by, jobs) => jobs_wanted(state, &by, &jobs, true)?,
+        Wanted::Exact(by, job, lifetime) => exact_wanted(state, &by, &job, lifetime)?,
+        Wanted::Group(by, group) => {
+            let (by, group) = (tree::find_reader(state, &by)?, launch::find_group(state, &group)?);
+            tree::check_waits(state, by, |job| state.job(job).is_some_and(|job| job.group == group))?;
+            Wants::Group { by, group }
+        }
+        Wanted::Wake(by) => {
+            let by = tree::find(state, &by)?;
+            tree::check_stays(state, by)?;
+            Wants::Wake(by)
+        }
         Wanted::Idle => Wants::Idle,
     };
     register(state, id, &wants);
     state.memory.waiters.insert(id, Waiter { wants: wants.clone(), over: 0, offer: None });
     match wants {
         Wants::Jobs { .. } => answer_jobs(state, id, out),
-        Wants::Group(key) => group_over(state, key, out),
-        Wants::Wake(session) => state.memory.dirty.inboxes.push_back(session),
+        Wants::Group { group, .. } => group_over(state, group, out),
+        Wants::Wake(by) => state.memory.dirty.inboxes.push_back(by),
         Wants::Idle => {}
     }
     Ok(Reply::Done)
 }
 
-fn jobs_wanted(state: &State, session: &SessionId, ids: &[JobId], any: bool) -> Result<Wants, Refusal> {
-    let session = session::find(state, session)?;
+fn jobs_wanted(state: &State, by: &Parent, ids: &[JobId], any: bool) -> Result<Wants, Refusal> {
+    let by = tree::find(state, by)?;
     if ids.is_empty() {
         return Err(Refusal::Empty);
     }
@@ -88,29 +95,39 @@ fn jobs_wanted(state: &State, session: &SessionId, ids: &[JobId], any: bool) -> 
         }
         jobs.push(key);
     }
-    Ok(Wants::Jobs { session, jobs, any })
+    tree::check_waits(state, by, |job| seen.contains(&job))?;
+    Ok(Wants::Jobs { by, jobs, any })
 }
 
-fn exact_wanted(
-    state: &State,
-    session: &SessionId,
-    id: &JobId,
-    lifetime: Lifetime,
-) -> Result<Wants, Refusal> {
-    let session = session::find(state, session)?;
-    let jobs = vec![view::exact(state, id, lifetime)?];
-    Ok(Wants::Jobs { session, jobs, any: false })
+impl Wants {
+    /// Who waits.
+    const fn by(&self) -> Option<Node> {
+        match self {
+            Self::Jobs { by, .. } | Self::Group { by, .. } | Self::Wake(by) => Some(*by),
+            Self::Idle => None,
+        }
+    }
+}
+
+fn exact_wanted(state: &State, by: &Parent, id: &JobId, lifetime: Lifetime) -> Result<Wants, Refusal> {
+    let by = tree::find(state, by)?;
+    let job = view::exact(state, id, lifetime)?;
+    tree::check_waits(state, by, |above| above == job)?;
+    Ok(Wants::Jobs { by, jobs: vec![job], any: false })
 }
 
 fn register(state: &mut State, id: WaiterId, wants: &Wants) {
+    if let Some(Node::Job(by)) = wants.by() {
+        state.memory.waits_of.entry(by).or_default().push(id);
+    }
     match wants {
         Wants::Jobs { jobs, .. } => {
             for job in jobs {
                 state.memory.job_waiters.entry(*job).or_default().push(id);
             }
         }
-        Wants::Group(group) => state.memory.group_waiters.entry(*group).or_default().push(id),
-        Wants::Wake(session) => state.memory.takers.entry(*session).or_default().push_back(id),
+        Wants::Group { group, .. } => state.memory.group_waiters.entry(*group).or_default().push(id),
+        Wants::Wake(by) => state.memory.takers.entry(*by).or_default().push_back(id),
         Wants::Idle => state.memory.idle_waiters.push(id),
     }
 }
@@ -118,18 +135,21 @@ fn register(state: &mut State, id: WaiterId, wants: &Wants) {
 /// Forgets a waiter, whatever it waited for or was offered.
 pub(crate) fn forget(state: &mut State, id: WaiterId) -> Option<Waiter> {
     let waiter = state.memory.waiters.remove(&id)?;
+    if let Some(Node::Job(by)) = waiter.wants.by() {
+        remove_from(&mut state.memory.waits_of, by, id);
+    }
     match &waiter.wants {
         Wants::Jobs { jobs, .. } => {
             for job in jobs {
                 remove_from(&mut state.memory.job_waiters, *job, id);
             }
         }
-        Wants::Group(group) => remove_from(&mut state.memory.group_waiters, *group, id),
-        Wants::Wake(session) => {
-            if let Some(takers) = state.memory.takers.get_mut(session) {
+        Wants::Group { group, .. } => remove_from(&mut state.memory.group_waiters, *group, id),
+        Wants::Wake(by) => {
+            if let Some(takers) = state.memory.takers.get_mut(by) {
                 takers.retain(|taker| *taker != id);
                 if takers.is_empty() {
-                    state.memory.takers.remove(session);
+                    state.memory.takers.remove(by);
                 }
             }
         }
@@ -160,14 +180,18 @@ pub(crate) fn release(state: &mut State, id: WaiterId) -> Result<Reply, Refusal>
     Ok(Reply::Done)
 }
 
-/// Lets the inbox of a waiter's session look again.
+/// Lets the inbox of the one who waited look again.
 pub(crate) fn wake_inbox(state: &mut State, waiter: &Waiter) {
-    let session = match &waiter.wants {
-        Wants::Jobs { session, .. } | Wants::Wake(session) => Some(*session),
-        Wants::Group(group) => state.group(*group).map(|group| group.session),
-        Wants::Idle => None,
-    };
-    state.memory.dirty.inboxes.extend(session);
+    state.memory.dirty.inboxes.extend(waiter.wants.by());
+}
+
+/// A job's run is over: it waits for nothing any more, and what it holds stays owed.
+pub(crate) fn run_over(state: &mut State, key: JobKey, out: &mut Out) {
+    for id in state.memory.waits_of.get(&key).cloned().unwrap_or_default() {
+        if forget(state, id).is_some_and(|waiter| waiter.offer.is_none()) {
+            out.effect(Effect::Answer { waiter: id, answer: Answer::Closed });
+        }
+    }
 }
 
 /// A job is over: answers the waits that this makes true.
@@ -180,7 +204,7 @@ pub(crate) fn job_ended(state: &mut State, key: JobKey, out: &mut Out) {
 /// Answers a wait for jobs once its condition is true, and only once.
 fn answer_jobs(state: &mut State, id: WaiterId, out: &mut Out) {
     let Some(waiter) = state.memory.waiters.get_mut(&id) else { return };
-    let Wants::Jobs { session, jobs, any } = &waiter.wants else { return };
+    let Wants::Jobs { by, jobs, any } = &waiter.wants else { return };
     if waiter.offer.is_some() {
         return;
     }
@@ -196,14 +220,14 @@ fn answer_jobs(state: &mut State, id: WaiterId, out: &mut Out) {
         }
         jobs.clone()
     };
-    let session = *session;
+    let by = *by;
     if over.is_empty() {
         return;
     }
     let owed = over.iter().copied().filter(|key| is_owed(state, *key));
     // A wait of another parent only looks on: what it is told is not taken from the one it is owed to.
     let (results, others): (Vec<JobKey>, Vec<JobKey>) =
-        owed.partition(|key| state.job(*key).is_some_and(|job| job.session == session));
+        owed.partition(|key| state.facts.parent(Node::Job(*key)) == Some(by));
     let already_delivered = results.is_empty() && others.is_empty();
     let share = RESULT_BYTES_MAX / over.len().max(1);
     let entries = over
@@ -221,12 +245,15 @@ fn answer_jobs(state: &mut State, id: WaiterId, out: &mut Out) {
 pub(crate) fn group_over(state: &mut State, key: GroupKey, out: &mut Out) {
     let Some(answer) = group_answer(state, key) else { return };
     for id in state.memory.group_waiters.get(&key).cloned().unwrap_or_default() {
-        if state.memory.waiters.get(&id).is_none_or(|waiter| waiter.offer.is_some()) {
+        let Some(waiter) = state.memory.waiters.get(&id).filter(|waiter| waiter.offer.is_none()) else {
             continue;
-        }
+        };
+        let Wants::Group { by, .. } = waiter.wants else { continue };
+        // As with jobs: another parent only looks on.
+        let is_own = state.group(key).is_some_and(|group| group.parent == by);
         match &answer {
             Answer::Group { already_delivered, .. } => {
-                let message = (!already_delivered).then_some(key);
+                let message = (is_own && !already_delivered).then_some(key);
                 offer(state, id, Offer { results: Vec::new(), message });
             }
             _ => drop(forget(state, id)),
@@ -294,12 +321,12 @@ fn holds_results(state: &State, id: WaiterId, key: GroupKey) -> bool {
         (_, Some(offer)) => {
             offer.results.iter().any(|result| state.job(*result).is_some_and(|job| job.group == key))
         }
-        (Wants::Jobs { session, any: false, .. }, None) => {
-            *session == group.session
+        (Wants::Jobs { by, any: false, .. }, None) => {
+            *by == group.parent
                 && group.members.iter().filter(|member| !is_taken(state, **member)).all(|member| {
                     state.memory.job_waiters.get(member).is_some_and(|waiters| waiters.contains(&id))
                 })
         }
-        (Wants::Jobs { .. } | Wants::Group(_) | Wants::Wake(_) | Wants::Idle, None) => false,
+        (Wants::Jobs { .. } | Wants::Group { .. } | Wants::Wake(_) | Wants::Idle, None) => false,
     }
 }

@@ -2,10 +2,10 @@
 //! (G14).
 
 use fanin_protocol::limits::REASON_IDS_MAX;
-use fanin_protocol::{GroupId, JobId, PartKind, Reason};
+use fanin_protocol::{GroupId, JobId, PartKind, Reason, Status};
 
-use crate::state::{Closing, GroupKey, Job, JobKey, Phase, State};
-use crate::waiter;
+use crate::state::{Closing, GroupKey, Job, JobKey, Node, Phase, State};
+use crate::{sweep, waiter};
 
 /// What a job waits for; empty where it is over or not known.
 pub fn job(state: &State, id: &JobId) -> Vec<Reason> {
@@ -24,12 +24,21 @@ pub(crate) fn job_reasons(state: &State, key: JobKey) -> Vec<Reason> {
     if job.ended.is_some() {
         return Vec::new();
     }
-    let Some(run) = &job.run else { return vec![queued(state, key, job)] };
     let mut reasons = Vec::new();
-    if let Some(stop) = job.stop {
-        let forced = state.memory.forced.contains(&run.fence);
-        reasons.push(Reason::Stopping { cause: stop.cause, forced });
+    // One below a node that goes is stopping with it, also before a record of its own says so.
+    let cause =
+        job.stop.map(|stop| stop.cause).or_else(|| sweep::inherited(state, key).map(|above| above.cause));
+    if let Some(cause) = cause {
+        let forced = job.run.as_ref().is_some_and(|run| state.memory.forced.contains(&run.fence));
+        reasons.push(Reason::Stopping { cause, forced });
     }
+    if job.status() == Status::Queued && reasons.is_empty() {
+        reasons.push(queued(state, key, job));
+    }
+    if job.is_joining() {
+        reasons.push(children(state, key));
+    }
+    let Some(run) = &job.run else { return reasons };
     for part in run.parts.iter().filter(|part| part.kind == PartKind::Question && !part.state.is_terminal()) {
         reasons.push(Reason::Question { call: part.call.clone() });
     }
@@ -37,6 +46,19 @@ pub(crate) fn job_reasons(state: &State, key: JobKey) -> Vec<Reason> {
         reasons.push(if run.bound { Reason::Working } else { Reason::Starting });
     }
     reasons
+}
+
+/// A body that is over waits for its children.
+fn children(state: &State, key: JobKey) -> Reason {
+    let below = state.facts.below(Node::Job(key));
+    let groups = below.into_iter().flat_map(|below| &below.open).filter_map(|group| state.group(*group));
+    let live = groups
+        .clone()
+        .flat_map(|group| &group.members)
+        .filter_map(|member| state.job(*member))
+        .filter(|job| job.ended.is_none());
+    let open = groups.map(|group| group.counts.launched - group.counts.ended()).sum();
+    Reason::Children { open, first: live.take(REASON_IDS_MAX).map(|job| job.id.clone()).collect() }
 }
 
 fn queued(state: &State, key: JobKey, job: &Job) -> Reason {
@@ -76,10 +98,7 @@ pub(crate) fn group_reasons(state: &State, key: GroupKey) -> Vec<Reason> {
 }
 
 fn message(state: &State, key: GroupKey) -> Reason {
-    let busy = state
-        .group(key)
-        .and_then(|group| state.session(group.session))
-        .is_some_and(|session| session.turn.is_some());
+    let busy = state.group(key).is_some_and(|group| state.is_in_turn(group.parent));
     if state.memory.offered.contains_key(&key) || waiter::holds(state, key) {
         Reason::Offered
     } else if busy {

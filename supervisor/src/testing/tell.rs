@@ -138,7 +138,7 @@ impl Told {
             wakes: 0,
             lines: Vec::new(),
         };
-        let log = Arc::clone(&session.owner().core().log);
+        let log = Arc::clone(&session.handle().core().log);
         let records = Subscription::new(log, Filter::session(session.id().clone()), Since::Start);
         let mut records = records.unwrap_or_else(|error| panic!("{error}"));
         while let Ok(delivery) = records.try_next() {

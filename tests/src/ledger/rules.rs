@@ -1,6 +1,7 @@
 //! Which record may not follow which. Each rule is written down once more here, from the semantics and not from
 //! the machine.
 
+use fanin_protocol::limits::DEPTH_MAX;
 use fanin_protocol::record::{
     GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, MessageTaken, RunEnded,
     RunOutcome, RunStarted, StopTarget, StoreOpened, TakenBy,
@@ -81,16 +82,25 @@ impl Ledger {
     }
 
     fn job_queued(&mut self, lifetime: Lifetime, body: &JobQueued) -> Kept {
-        let NodeId::Session(session) = body.parent.clone() else {
-            return Err(Broken { rule: "G2", what: "a job below a job".into() });
+        let going = self.is_going_down(&body.parent);
+        ensure(!going, "SC-2", || format!("{} is launched below {}, which goes", body.job, body.parent))?;
+        let chain = self.chain(&body.parent);
+        ensure(chain.len() <= DEPTH_MAX as usize, "G11", || format!("{} is too deep: {chain:?}", body.job))?;
+        let session = match chain.last() {
+            Some(NodeId::Session(session)) => session.clone(),
+            _ => return Err(Broken { rule: "SC-1", what: format!("{} hangs in the air", body.job) }),
         };
+        if let NodeId::Job(parent) = &body.parent {
+            let runs = self.live_job(parent)?.run.is_some();
+            ensure(runs, "P5", || format!("{} is launched by {parent}, which does not run", body.job))?;
+        }
         let parent = self.open_session(&session)?;
         if parent.queued == 0 {
             parent.passed_by.clear();
         }
         parent.queued += 1;
         let group = self.groups.entry(body.group.clone()).or_insert_with(|| GroupSeen {
-            session: session.clone(),
+            parent: body.parent.clone(),
             members: Vec::new(),
             lives: Vec::new(),
             policy: None,
@@ -98,13 +108,14 @@ impl Ledger {
             voided: false,
             taken: None,
         });
-        let fits = group.session == session && group.policy.is_none() && !group.voided;
+        let fits = group.parent == body.parent && group.policy.is_none() && !group.voided;
         ensure(fits, "BAR-2", || format!("{} joins group {}", body.job, body.group))?;
         ensure(group.members.len() == body.index as usize, "BAR-1", || format!("index of {}", body.job))?;
         group.members.push(body.job.clone());
         group.lives.push(lifetime);
         let job = JobSeen {
             session,
+            parent: body.parent.clone(),
             group: body.group.clone(),
             lifetime,
             kind: body.kind,
@@ -125,7 +136,7 @@ impl Ledger {
 
     fn job_stopping(&mut self, body: &JobStopping) -> Kept {
         let job = self.live_job(&body.job)?;
-        ensure(job.run.is_some(), "J-10", || format!("{} stops and does not run", body.job))?;
+        ensure(job.runs > 0, "J-10", || format!("{} stops and does not run", body.job))?;
         let raises = match job.stop {
             None => true,
             Some((before, _)) => before != StopTarget::Cancelled && body.target == StopTarget::Cancelled,
@@ -136,6 +147,8 @@ impl Ledger {
     }
 
     fn job_ended(&mut self, body: &JobEnded) -> Kept {
+        self.subtree_over(&body.job)?;
+        self.follows_above(body)?;
         let job = self.live_job(&body.job)?;
         ensure(body.status.is_terminal(), "G2", || format!("{} ends as {}", body.job, body.status))?;
         ensure(job.run.is_none(), "J-18", || format!("{} ends and its run is open", body.job))?;
@@ -166,6 +179,30 @@ impl Ledger {
         Ok(())
     }
 
+    /// J-6, J-8, J-11: a job is over when all below it is: its children, its groups, and what was owed to it.
+    fn subtree_over(&self, id: &JobId) -> Kept {
+        let own = NodeId::Job(id.clone());
+        let child = self.jobs.iter().find(|(_, job)| job.parent == own && job.ended.is_none());
+        ensure(child.is_none(), "J-6", || format!("{id} ends before its child {child:?}"))?;
+        let open = |group: &&GroupSeen| {
+            let fired = group.fired.is_some() && group.taken.is_some();
+            group.parent == own && !group.voided && !fired
+        };
+        let group = self.groups.values().find(open);
+        ensure(group.is_none(), "BAR-9", || format!("{id} ends and leaves {group:?}"))
+    }
+
+    /// SC-2: what ends below a stopped job ends cancelled, also where it finished before it was told.
+    fn follows_above(&self, body: &JobEnded) -> Kept {
+        let chain = self.chain(&NodeId::Job(body.job.clone()));
+        let stopped = chain.iter().skip(1).find(|node| match node {
+            NodeId::Job(id) => self.jobs.get(id).is_some_and(|job| job.stop.is_some()),
+            NodeId::Session(id) => self.sessions.get(id).is_some_and(|session| session.closed),
+        });
+        let fits = stopped.is_none() || body.status == Status::Cancelled;
+        ensure(fits, "SC-2", || format!("{body:?} below {stopped:?}, which was stopped"))
+    }
+
     fn run_started(&mut self, fence: Fence, body: &RunStarted) -> Kept {
         match &body.node {
             NodeId::Session(id) => {
@@ -176,6 +213,8 @@ impl Ledger {
                 ensure(session.turns == body.attempt, "G2", || format!("turn {} of {id}", body.attempt))?;
             }
             NodeId::Job(id) => {
+                let going = self.is_going_down(&NodeId::Job(id.clone()));
+                ensure(!going, "SC-2", || format!("{id} starts below one that goes"))?;
                 let job = self.live_job(id)?;
                 ensure(job.run.is_none(), "A-1", || format!("two runs of {id}"))?;
                 ensure(job.runs == 0 && job.stop.is_none(), "G7", || format!("a new run of {id}"))?;
@@ -311,8 +350,8 @@ impl Ledger {
         let group = some(self.groups.get_mut(&body.group), "G5", || format!("no group {}", body.group))?;
         ensure(group.fired.is_none() && !group.voided, "G5", || format!("{} is voided", body.group))?;
         group.voided = true;
-        let closed = self.sessions.get(&group.session).is_some_and(|session| session.closed);
-        ensure(closed, "BAR-9", || format!("{} is voided and its parent lives", body.group))
+        let parent = group.parent.clone();
+        ensure(self.is_going(&parent), "BAR-9", || format!("{} is voided and its parent lives", body.group))
     }
 
     fn message_taken(&mut self, body: &MessageTaken) -> Kept {
@@ -321,8 +360,15 @@ impl Ledger {
             let group = some(self.groups.get_mut(id), "G6", || format!("no group {id}"))?;
             ensure(group.fired.is_some() && group.taken.is_none(), "G6", || format!("{id} is taken"))?;
             group.taken = Some(body.by);
-            let closed = self.sessions.get(&group.session).is_some_and(|session| session.closed);
-            ensure(closed == (body.by == TakenBy::Void), "BAR-9", || format!("{id} by {:?}", body.by))?;
+            let parent = group.parent.clone();
+            let holds = match (&parent, body.by) {
+                (NodeId::Session(_), by) => self.is_going(&parent) == (by == TakenBy::Void),
+                // The body of a job is over before the job is, and can take nothing any more.
+                (NodeId::Job(_), TakenBy::Void) => !self.is_idle(&parent),
+                (NodeId::Job(_), TakenBy::Waiter | TakenBy::Inbox) => self.is_idle(&parent),
+                (NodeId::Job(_), TakenBy::Results) => true,
+            };
+            ensure(holds, "BAR-9", || format!("{id} by {:?}", body.by))?;
         }
         for lifetime in &body.results {
             let id = some(self.lifetimes.get(lifetime), "G6", || format!("no lifetime {lifetime}"))?;

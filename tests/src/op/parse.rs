@@ -2,12 +2,12 @@
 //!
 //! What is left out is what most scripts mean: the session `s`, groups `g1`, `g2` and so on, commands, no limits.
 
-use fanin_machine::{WaiterId, Wanted};
+use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, PartKind, PartState, Policy, SessionId,
+    Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, NodeId, PartKind, PartState, Policy, SessionId,
 };
 
-use super::{Aim, How, Launching, Op};
+use super::{Aim, How, Launching, Op, Wish};
 
 /// A script, and what holds for the whole of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -93,7 +93,7 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
         }
     }
     Launching {
-        session: words.option("in").map_or_else(|| session("s"), session),
+        parent: words.parent(),
         group: words.option("as").map_or_else(
             || {
                 *groups += 1;
@@ -115,16 +115,17 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
     }
 }
 
-fn wanted(words: &Words<'_>) -> Wanted {
-    let parent = words.option("in").map_or_else(|| session("s"), session);
+fn wanted(words: &Words<'_>) -> Wish {
+    let parent = words.parent();
     let jobs = || words.rest(3).map(job).collect();
     match words.word(2) {
-        "all" => Wanted::All(parent, jobs()),
-        "any" => Wanted::Any(parent, jobs()),
-        "exact" => Wanted::Exact(parent, job(words.word(3)), Lifetime(number(words.word(4)))),
-        "group" => Wanted::Group(group(words.word(3))),
-        "wake" => Wanted::Wake(words.session(3)),
-        "idle" => Wanted::Idle,
+        "all" => Wish::All(parent, jobs()),
+        "any" => Wish::Any(parent, jobs()),
+        "exact" => Wish::Exact(parent, job(words.word(3)), Lifetime(number(words.word(4)))),
+        "group" => Wish::Group(parent, group(words.word(3))),
+        "wake" if words.words.len() > 3 => Wish::Wake(NodeId::Session(words.session(3))),
+        "wake" => Wish::Wake(parent),
+        "idle" => Wish::Idle,
         word => panic!("nothing to wait for: `{word}`"),
     }
 }
@@ -160,6 +161,15 @@ impl<'a> Words<'a> {
 
     fn number(&self, name: &str) -> Option<u64> {
         self.option(name).map(number)
+    }
+
+    /// `in=` a session, or `below=` a job; else session `s`.
+    fn parent(&self) -> NodeId {
+        match (self.option("below"), self.option("in")) {
+            (Some(name), _) => NodeId::Job(job(name)),
+            (None, Some(name)) => NodeId::Session(session(name)),
+            (None, None) => NodeId::Session(session("s")),
+        }
     }
 
     fn session(&self, place: usize) -> SessionId {

@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use fanin_machine::{WaiterId, Wanted};
-use fanin_protocol::{JobKind, PartKind, PartState, Policy};
+use fanin_machine::WaiterId;
+use fanin_protocol::{JobKind, NodeId, PartKind, PartState, Policy};
 
-use super::{Aim, How, Launching, Op};
+use super::{Aim, How, Launching, Op, Wish};
 
 impl Display for Op {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -58,7 +58,7 @@ impl Display for Op {
 impl Display for Launching {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(if self.joins { "start" } else { "launch" })?;
-        write!(f, " in={} as={}", self.session, self.group)?;
+        write!(f, " {} as={}", By(&self.parent), self.group)?;
         if self.is_fresh {
             f.write_str(" fresh")?;
         }
@@ -103,23 +103,35 @@ impl Display for Named {
     }
 }
 
-struct Asked<'a>(&'a Wanted);
+/// A parent as scripts write it.
+struct By<'a>(&'a NodeId);
+
+impl Display for By<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            NodeId::Session(id) => write!(f, "in={id}"),
+            NodeId::Job(id) => write!(f, "below={id}"),
+        }
+    }
+}
+
+struct Asked<'a>(&'a Wish);
 
 impl Display for Asked<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Wanted::All(session, jobs) => {
-                write!(f, "all in={session}")?;
+            Wish::All(by, jobs) => {
+                write!(f, "all {}", By(by))?;
                 jobs.iter().try_for_each(|id| write!(f, " {id}"))
             }
-            Wanted::Any(session, jobs) => {
-                write!(f, "any in={session}")?;
+            Wish::Any(by, jobs) => {
+                write!(f, "any {}", By(by))?;
                 jobs.iter().try_for_each(|id| write!(f, " {id}"))
             }
-            Wanted::Exact(session, id, lifetime) => write!(f, "exact in={session} {id} {lifetime}"),
-            Wanted::Group(id) => write!(f, "group {id}"),
-            Wanted::Wake(session) => write!(f, "wake {session}"),
-            Wanted::Idle => f.write_str("idle"),
+            Wish::Exact(by, id, lifetime) => write!(f, "exact {} {id} {lifetime}", By(by)),
+            Wish::Group(by, id) => write!(f, "group {} {id}", By(by)),
+            Wish::Wake(by) => write!(f, "wake {}", By(by)),
+            Wish::Idle => f.write_str("idle"),
         }
     }
 }

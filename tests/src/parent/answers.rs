@@ -1,11 +1,12 @@
 //! Which answer may be given when, and that none comes late.
 
-use fanin_machine::{Answer, WaiterId, Wanted};
-use fanin_protocol::{CombinedResult, GroupId, Lifetime, ResultEntry, SessionId};
+use fanin_machine::{Answer, WaiterId};
+use fanin_protocol::{CombinedResult, GroupId, Lifetime, NodeId, ResultEntry};
 
 use super::{Offer, Parent};
 use crate::broken::{Kept, ensure, some};
 use crate::ledger::{GroupSeen, Ledger};
+use crate::op::Wish;
 
 impl Parent {
     /// A waiter is answered.
@@ -17,49 +18,43 @@ impl Parent {
         let wait =
             some(self.waits.get(&waiter), "BAR-12", || format!("{waiter:?} has left and is answered"))?;
         ensure(wait.offer.is_none(), "BAR-10", || format!("{waiter:?} is answered twice"))?;
-        let (wanted, lives) = (wait.wanted.clone(), wait.lives.clone());
-        let offer = match (answer, &wanted) {
-            (
-                Answer::Jobs { entries, already_delivered },
-                Wanted::All(session, _) | Wanted::Exact(session, ..),
-            ) => {
+        let (wish, lives) = (wait.wish.clone(), wait.lives.clone());
+        let offer = match (answer, &wish) {
+            (Answer::Jobs { entries, already_delivered }, Wish::All(by, _) | Wish::Exact(by, ..)) => {
                 ensure(entries.len() == lives.len(), "BAR-10", || format!("{waiter:?} lacks results"))?;
-                self.jobs(session, &lives, entries, *already_delivered, ledger)?
+                self.jobs(by, &lives, entries, *already_delivered, ledger)?
             }
-            (Answer::Jobs { entries, already_delivered }, Wanted::Any(session, _)) => {
+            (Answer::Jobs { entries, already_delivered }, Wish::Any(by, _)) => {
                 ensure(!entries.is_empty(), "BAR-10", || format!("{waiter:?} gets nothing"))?;
-                self.jobs(session, &lives, entries, *already_delivered, ledger)?
+                self.jobs(by, &lives, entries, *already_delivered, ledger)?
             }
-            (Answer::Group { result, already_delivered }, Wanted::Group(group)) => {
-                self.group(group, result, *already_delivered, ledger)?
+            (Answer::Group { result, already_delivered }, Wish::Group(by, group)) => {
+                self.group(by, group, result, *already_delivered, ledger)?
             }
-            (Answer::Wake(result), Wanted::Wake(session)) => self.wake(session, result, ledger)?,
-            (Answer::Voided, Wanted::Group(group)) => {
+            (Answer::Wake(result), Wish::Wake(by)) => self.wake(by, result, ledger)?,
+            (Answer::Voided, Wish::Group(_, group)) => {
                 let voided = ledger.groups.get(group).is_some_and(|group| group.voided);
                 ensure(voided, "BAR-9", || format!("{group} is said to be voided"))?;
                 self.left(waiter);
                 return Ok(());
             }
-            (Answer::Idle, Wanted::Idle) => {
+            (Answer::Idle, Wish::Idle) => {
                 ensure(ledger.running == 0, "SH", || "said to be idle while runs are open".into())?;
                 self.left(waiter);
                 return Ok(());
             }
-            (Answer::Closed, wanted) => {
-                let closed = match wanted {
-                    Wanted::Wake(session) => ledger.sessions.get(session).is_some_and(|s| s.closed),
-                    Wanted::All(..)
-                    | Wanted::Any(..)
-                    | Wanted::Exact(..)
-                    | Wanted::Group(_)
-                    | Wanted::Idle => false,
-                };
+            (Answer::Closed, wish) => {
+                let run_over = wish.by().is_some_and(|by| match by {
+                    NodeId::Job(id) => ledger.jobs.get(id).is_none_or(|job| job.run.is_none()),
+                    NodeId::Session(_) => false,
+                });
+                let closed = run_over || matches!(wish, Wish::Wake(by) if ledger.is_going(by));
                 ensure(closed || !ledger.open, "SH", || format!("{waiter:?} is told that all is over"))?;
                 self.left(waiter);
                 return Ok(());
             }
-            (answer, wanted) => {
-                return ensure(false, "BAR-10", || format!("{wanted:?} is answered {answer:?}"));
+            (answer, wish) => {
+                return ensure(false, "BAR-10", || format!("{wish:?} is answered {answer:?}"));
             }
         };
         if let Some(wait) = self.waits.get_mut(&waiter) {
@@ -70,7 +65,7 @@ impl Parent {
 
     fn jobs(
         &self,
-        session: &SessionId,
+        by: &NodeId,
         asked: &[Lifetime],
         entries: &[ResultEntry],
         already: bool,
@@ -86,12 +81,15 @@ impl Parent {
                 (entry.status, entry.cause) == (end.status, end.cause) && entry.job == end.job
             });
             ensure(true_to_it, "BAR-10", || format!("{entry:?} of {job:?}"))?;
-            let known = self.has(&entry.lifetime) || self.wake_is_out(&job.group);
+            let known = match self.has(&entry.lifetime) || self.wake_is_out(&job.group) {
+                true if self.void_now.contains(&entry.lifetime) => entry.reference,
+                known => known,
+            };
             ensure(entry.reference == known, "BAR-15", || {
                 format!("{} is marked as delivered: {}", entry.job, !known)
             })?;
             if !known {
-                if job.session == *session {
+                if job.parent == *by {
                     news.push(entry.lifetime);
                 } else {
                     others += 1;
@@ -106,6 +104,7 @@ impl Parent {
 
     fn group(
         &self,
+        by: &NodeId,
         id: &GroupId,
         result: &CombinedResult,
         already: bool,
@@ -113,21 +112,20 @@ impl Parent {
     ) -> Result<Offer, crate::Broken> {
         let group = some(ledger.groups.get(id), "BAR-10", || format!("no group {id}"))?;
         ensure(group.fired.as_deref() == Some(result), "G5", || format!("{id} has another result"))?;
-        let known = self.has_all(group) || self.wake_is_out(id);
+        let known = match self.has_all(group) || self.wake_is_out(id) {
+            true if group.lives.iter().any(|member| self.void_now.contains(member)) => already,
+            known => known,
+        };
         ensure(already == known, "BAR-15", || format!("already delivered: {already}, but {known}"))?;
-        Ok(if known { Offer::Known } else { Offer::Group(id.clone()) })
+        // Another parent only looks on.
+        Ok(if known || group.parent != *by { Offer::Known } else { Offer::Group(id.clone()) })
     }
 
     /// The one wake: nobody else has or holds what it gives in full, and what a wait gave is a reference.
-    fn wake(
-        &self,
-        session: &SessionId,
-        result: &CombinedResult,
-        ledger: &Ledger,
-    ) -> Result<Offer, crate::Broken> {
+    fn wake(&self, by: &NodeId, result: &CombinedResult, ledger: &Ledger) -> Result<Offer, crate::Broken> {
         let id = &result.group;
-        let due = self.due(session, ledger);
-        ensure(due == Some(id), "BAR-10", || format!("{id} is offered to {session}, due is {due:?}"))?;
+        let due = self.due(by, ledger);
+        ensure(due == Some(id), "BAR-10", || format!("{id} is offered to {by}, due is {due:?}"))?;
         let group = some(ledger.groups.get(id), "G6", || format!("no group {id}"))?;
         let mut plain = result.clone();
         let mut full = Vec::new();
@@ -151,36 +149,33 @@ impl Parent {
         Ok(Offer::Wake(id.clone(), full))
     }
 
-    /// The message that a taker of this session must get now: the oldest that is owed and that no waiter covers or
+    /// The message that a taker of this parent must get now: the oldest that is owed and that no waiter covers or
     /// holds; none while the parent is busy (W-4).
-    fn due<'a>(&self, session: &SessionId, ledger: &'a Ledger) -> Option<&'a GroupId> {
-        let idle = ledger.sessions.get(session).is_some_and(|seen| !seen.closed && seen.turn.is_none());
+    fn due<'a>(&self, by: &NodeId, ledger: &'a Ledger) -> Option<&'a GroupId> {
+        let idle = ledger.is_idle(by);
         ledger
             .fired
             .iter()
             .filter(|_| idle)
             .filter_map(|id| ledger.groups.get(id).map(|group| (id, group)))
             .find(|(id, group)| {
-                group.session == *session
-                    && !self.has_all(group)
-                    && !self.wake_is_out(id)
-                    && !self.held(id, group)
+                group.parent == *by && !self.has_all(group) && !self.wake_is_out(id) && !self.held(id, group)
             })
             .map(|(id, _)| id)
     }
 
     /// True where a waiter holds a result of the group, or waits for all that the parent lacks of it.
     pub(crate) fn held(&self, id: &GroupId, group: &GroupSeen) -> bool {
-        self.waits.values().any(|wait| match (&wait.offer, &wait.wanted) {
+        self.waits.values().any(|wait| match (&wait.offer, &wait.wish) {
             (Some(Offer::Results(jobs)), _) => jobs.iter().any(|job| group.lives.contains(job)),
             (Some(Offer::Group(held)), _) => held == id,
             (Some(Offer::Wake(..) | Offer::Known), _) => false,
-            (None, Wanted::All(session, _) | Wanted::Exact(session, ..)) => {
-                *session == group.session
+            (None, Wish::All(by, _) | Wish::Exact(by, ..)) => {
+                *by == group.parent
                     && group.lives.iter().all(|member| self.has(member) || wait.lives.contains(member))
             }
-            (None, Wanted::Group(wanted)) => wanted == id,
-            (None, Wanted::Any(..) | Wanted::Wake(_) | Wanted::Idle) => false,
+            (None, Wish::Group(by, wanted)) => *by == group.parent && wanted == id,
+            (None, Wish::Any(..) | Wish::Wake(_) | Wish::Idle) => false,
         })
     }
 
@@ -192,18 +187,20 @@ impl Parent {
     pub fn nothing_is_late(&self, ledger: &Ledger) -> Kept {
         let over = |life: &Lifetime| ledger.life(*life).is_some_and(|job| job.ended.is_some());
         for (waiter, wait) in self.waits.iter().filter(|(_, wait)| wait.offer.is_none()) {
-            let late = match &wait.wanted {
-                Wanted::All(..) | Wanted::Exact(..) => wait.lives.iter().all(over),
-                Wanted::Any(..) => wait.lives.iter().any(over),
-                Wanted::Group(id) => {
+            let late = match &wait.wish {
+                Wish::All(..) | Wish::Exact(..) => wait.lives.iter().all(over),
+                Wish::Any(..) => wait.lives.iter().any(over),
+                Wish::Group(_, id) => {
                     ledger.groups.get(id).is_some_and(|group| group.fired.is_some() || group.voided)
                 }
-                Wanted::Wake(session) => {
-                    self.due(session, ledger).is_some()
-                        || ledger.sessions.get(session).is_some_and(|seen| seen.closed)
-                }
-                Wanted::Idle => ledger.running == 0,
+                Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
+                Wish::Idle => ledger.running == 0,
             };
+            let is_dead = wait.wish.by().is_some_and(|by| match by {
+                NodeId::Job(id) => ledger.jobs.get(id).is_none_or(|job| job.run.is_none()),
+                NodeId::Session(_) => false,
+            });
+            ensure(!is_dead, "P5", || format!("{waiter:?} of a run that is over waits for {wait:?}"))?;
             ensure(!late, "BAR-10", || format!("{waiter:?} still waits for {wait:?}"))?;
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! What can happen next in a search. A menu is kept small, so that all of it can be searched.
 
-use fanin_machine::{WaiterId, Wanted};
-use fanin_protocol::{JobId, PartKind, PartState};
+use fanin_machine::WaiterId;
+use fanin_protocol::{JobId, NodeId, PartKind, PartState};
 
-use crate::op::{self, Aim, How, Op};
+use crate::op::{self, Aim, How, Op, Wish};
 use crate::world::{Options, World};
 
 /// The operations of a search, and how often each may happen.
@@ -89,7 +89,9 @@ impl Menu {
         for launch in self.launches.iter().flat_map(|text| op::script(text).ops) {
             let is_new = match &launch {
                 Op::Launch(launching) => {
-                    launching.jobs.iter().all(|id| !world.ledger.jobs.contains_key(id)) && !launching.again
+                    is_known(world, &launch)
+                        && !launching.again
+                        && launching.jobs.iter().all(|id| !world.ledger.jobs.contains_key(id))
                 }
                 _ => false,
             };
@@ -153,10 +155,21 @@ fn scripts(texts: &[&'static str], ops: &mut Vec<Op>) {
 /// Waits and stops of what nobody has launched yet are for the menu of refusals.
 fn is_known(world: &World, op: &Op) -> bool {
     match op {
-        Op::Wait(_, Wanted::All(_, jobs) | Wanted::Any(_, jobs)) => {
-            jobs.iter().all(|id| world.ledger.jobs.contains_key(id))
+        Op::Wait(_, Wish::All(by, jobs) | Wish::Any(by, jobs)) => {
+            is_there(world, by) && jobs.iter().all(|id| world.ledger.jobs.contains_key(id))
         }
-        Op::Wait(_, Wanted::Group(id)) | Op::Stop(Aim::Group(id), ..) => world.ledger.groups.contains_key(id),
+        Op::Wait(_, Wish::Group(by, id)) => is_there(world, by) && world.ledger.groups.contains_key(id),
+        Op::Stop(Aim::Group(id), ..) => world.ledger.groups.contains_key(id),
+        Op::Wait(_, Wish::Wake(by)) => is_there(world, by),
+        Op::Launch(launching) => is_there(world, &launching.parent),
         _ => true,
+    }
+}
+
+/// A job has somebody to speak for it once it has run.
+fn is_there(world: &World, by: &NodeId) -> bool {
+    match by {
+        NodeId::Session(_) => true,
+        NodeId::Job(id) => world.host.runs.contains_key(id),
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fanin_machine::{Refusal, WaiterId};
 use fanin_protocol::spec::SpecError;
-use fanin_protocol::{GroupId, IdError, JobId, Lifetime, SessionId};
+use fanin_protocol::{Fence, GroupId, IdError, JobId, Lifetime, SessionId};
 use fanin_supervisor::{CallError, LaunchError, SessionError, StartError, WaitError};
 
 use crate::tree;
@@ -126,6 +126,10 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
     let refusals = [
         ("UnknownSession", Refusal::UnknownSession(session.clone())),
         ("SessionClosed", Refusal::SessionClosed(session.clone())),
+        ("Stopping", Refusal::Stopping(job())),
+        ("RunOver", Refusal::RunOver(Fence(3))),
+        ("OwnAncestor", Refusal::OwnAncestor(job())),
+        ("Depth", Refusal::Depth { depth: 2, max: 1 }),
         ("TurnOpen", Refusal::TurnOpen(session)),
         ("UnknownJob", Refusal::UnknownJob(job())),
         ("NotCurrent", Refusal::NotCurrent { job: job(), current: Lifetime(2), asked: Lifetime(1) }),

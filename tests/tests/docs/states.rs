@@ -65,6 +65,7 @@ fn reasons() -> Vec<Reason> {
         Reason::Starting,
         Reason::Working,
         Reason::Question { call: "c".into() },
+        Reason::Children { open: 1, first: Vec::new() },
         Reason::Stopping { cause: Cause::User, forced: false },
         Reason::Members { open: 1, first: Vec::new() },
         Reason::Unsealed,
@@ -82,6 +83,7 @@ fn phase(reason: &Reason) -> &'static str {
         | Reason::Starting
         | Reason::Working
         | Reason::Question { .. }
+        | Reason::Children { .. }
         | Reason::Stopping { .. }
         | Reason::Members { .. }
         | Reason::Unsealed

@@ -473,10 +473,10 @@ fn closing_a_session_tells_those_who_wait() {
             group.voided [a b]
             job.stopping a cancelled/parent
             job.stopping b cancelled/parent
+            -> w3: closed
             -> w1: voided
             -> Polite stop of a
             -> Polite stop of b
-            -> w3: closed
             run.ended a completed
             job.ended a cancelled/parent completed_anyway
             -> w4: [a cancelled/parent]

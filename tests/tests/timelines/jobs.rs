@@ -533,7 +533,7 @@ fn an_id_in_use_elsewhere_is_refused() {
             run.started a
             = refused: job id `a` is in use by another group; choose another id, or leave it out
             = refused: job id `a` is in use by another group; choose another id, or leave it out
-            = refused: group `g1` belongs to another session
+            = refused: group `g1` belongs to another parent
         "#]],
     );
 }

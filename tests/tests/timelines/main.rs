@@ -8,4 +8,5 @@ mod parts;
 mod recovery;
 mod shutdown;
 mod stops;
+mod tree;
 mod waits;

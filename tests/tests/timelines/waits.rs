@@ -521,8 +521,8 @@ fn what_cannot_be_waited_for_is_refused() {
             session.closed s
             group.voided [a]
             job.stopping a cancelled/parent
-            -> Polite stop of a
             -> w1: closed
+            -> Polite stop of a
             = refused: session `s` is closed
         "#]],
     );

@@ -9,7 +9,7 @@ use fanin_protocol::limits::KEPT_RUNS_MAX;
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
-use crate::common::{Ended, Running, fanin};
+use crate::common::{Ended, Running, fanin, made};
 
 /// A folder to run in, with a state folder of its own below.
 struct Place {
@@ -126,7 +126,7 @@ fn a_run_that_was_killed_runs_again_as_a_whole() {
     let second = "echo x >> second; touch up; until [ -e go ]; do sleep 0.01; done";
     let mut running = Running::start(place.command(&["run", "-c", "1", first, second]));
     running.wait_for("ok    echo x >> first");
-    running.wait_for("start ");
+    made(place.path(), "up");
     running.signal("KILL");
     assert_eq!(running.end().code, None);
     place.touch("go");

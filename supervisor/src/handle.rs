@@ -1,0 +1,43 @@
+//! The way to the core from a handle. A user's handle keeps the supervisor alive; one that a job holds does not, or a
+//! body that waits would keep the one that has to end it.
+
+use std::sync::Arc;
+
+use fanin_machine::{Command, Refusal, Reply, Stop, StopTarget};
+use fanin_protocol::Cause;
+
+use crate::core::{CallError, Core};
+use crate::supervisor::{Cancelled, Owner};
+
+/// The core, and a share of the supervisor where its user holds it.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    core: Arc<Core>,
+    _owner: Option<Arc<Owner>>,
+}
+
+impl Handle {
+    /// A handle of the supervisor's user.
+    pub(crate) fn of(owner: Arc<Owner>) -> Self {
+        Self { core: Arc::clone(owner.core()), _owner: Some(owner) }
+    }
+
+    /// A handle of a job.
+    pub(crate) const fn inside(core: Arc<Core>) -> Self {
+        Self { core, _owner: None }
+    }
+
+    pub(crate) const fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(crate) async fn cancel(&self, target: StopTarget) -> Result<Cancelled, CallError> {
+        let stop = Stop { target, cause: Cause::User, grace_ms: None };
+        match self.core.submit(Command::Stop(stop)).await? {
+            Reply::Stopped(stopped) => {
+                stopped.first().map(|(_, stopped)| (*stopped).into()).ok_or_else(|| Refusal::Empty.into())
+            }
+            Reply::Done | Reply::Turn(_) | Reply::Launched(_) | Reply::Refused(_) => Err(CallError::Poisoned),
+        }
+    }
+}
