@@ -114,6 +114,8 @@ pub enum Code {
     Run,
     /// Failed: a turn without any part, text or usage (J-23).
     NoOutput,
+    /// Failed: it ended well, and left a follow-up unanswered that it had accepted (J-24).
+    Unanswered,
     /// Failed: a command left with another status than 0.
     ExitStatus,
     /// Failed: a signal from outside ended the command.
@@ -138,6 +140,7 @@ impl Code {
             Self::Queue => "queue",
             Self::Run => "run",
             Self::NoOutput => "no_output",
+            Self::Unanswered => "unanswered",
             Self::ExitStatus => "exit_status",
             Self::Signal => "signal",
             Self::ProgramNotFound => "program_not_found",

@@ -87,6 +87,13 @@ pub const RESULT_BYTES_MAX: usize = 256 * 1024;
 /// Entries of a combined result; above, only members that did not complete are listed.
 pub const RESULT_ENTRIES_MAX: usize = 1_000;
 
+/// Messages that wait in one inbox, or follow-ups that wait for one run: with the longest text each, 64 MiB (SC-12).
+pub const INBOX_MESSAGES_MAX: usize = 256;
+
+/// Keys of posted messages that are remembered, so that one that is posted again is known: far longer than anybody
+/// repeats a call (J-21).
+pub const MESSAGE_KEYS_MAX: usize = 65_536;
+
 /// A panic's text, cut to what a screen shows (SC-7).
 pub const PANIC_BYTES_MAX: usize = 4 * 1024;
 

@@ -1,27 +1,51 @@
 //! What a job's body sees of the supervisor.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::Arc;
 
-use fanin_machine::{Command, Parent, Report, RunRef, Said};
+use fanin_machine::{Command, Parent, Refusal, Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
-use fanin_protocol::{Fence, JobId, Lifetime, ParentMark, PartKind, PartState, text};
+use fanin_protocol::{Fence, JobId, Lifetime, MessageId, ParentMark, PartKind, PartState, text};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
-use crate::core::Core;
+use crate::core::{CallError, Core};
 use crate::handle::Handle;
 use crate::launcher::Launcher;
 use crate::stop::{StopSignal, StopStage};
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RunCell {
+    /// Whose it is: a place of a job goes to another once that is over.
+    pub(crate) fence: Fence,
     pub(crate) stop: StopSignal,
     progress: Mutex<Option<Arc<str>>>,
+    /// Follow-ups that were delivered and that the body has not taken.
+    messages: Mutex<VecDeque<(MessageId, Arc<str>)>>,
+    delivered: Notify,
 }
 
 impl RunCell {
+    pub(crate) fn of(fence: Fence) -> Self {
+        Self {
+            fence,
+            stop: StopSignal::new(),
+            progress: Mutex::default(),
+            messages: Mutex::default(),
+            delivered: Notify::new(),
+        }
+    }
+
+    /// A follow-up has come.
+    pub(crate) fn deliver(&self, key: MessageId, text: Arc<str>) {
+        self.messages.lock().push_back((key, text));
+        self.delivered.notify_waiters();
+    }
+
     pub(crate) fn progress(&self) -> Option<Arc<str>> {
         self.progress.lock().clone()
     }
@@ -122,6 +146,67 @@ impl RunContext {
     pub fn bound(&self, bound: Bound) {
         let Bound { pid, pgid, external_session } = bound;
         self.report(Said::Bound { pid, pgid, external_session });
+    }
+
+    /// Takes follow-ups from now on: what [`Supervisor::extend`](crate::Supervisor::extend) accepts is for
+    /// [`RunContext::next_message`]. A body that does so ends by [`RunContext::last_message`]: one that ends well and
+    /// leaves a follow-up that was accepted counts as failed (`unanswered`).
+    pub fn listen(&self) {
+        self.report(Said::Listens);
+    }
+
+    /// Waits for the next follow-up and takes it; `None` once the job was told to stop.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a follow-up is taken in the poll that returns it.
+    pub async fn next_message(&self) -> Option<Arc<str>> {
+        tokio::select! {
+            biased;
+            message = self.message() => Some(message),
+            () = self.cancelled() => None,
+        }
+    }
+
+    /// Takes the next follow-up, or ends the taking of them: after `None` none is accepted any more, so that the body can
+    /// end without leaving one behind.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`]: nothing has changed; [`CallError::Closed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe, as [`RunContext::next_message`]. Dropped at the gate, follow-ups are still accepted.
+    pub async fn last_message(&self) -> Result<Option<Arc<str>>, CallError> {
+        if let Some(message) = self.pop_message() {
+            return Ok(Some(message));
+        }
+        let silent = Command::Report(Report { run: self.run, what: Said::Silent });
+        match self.launcher.handle().core().submit(silent).await {
+            Ok(_) => Ok(None),
+            // Accepted, and on its way here.
+            Err(CallError::Refused(Refusal::MessagesLeft(_))) => Ok(Some(self.message().await)),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn message(&self) -> Arc<str> {
+        loop {
+            // Registered before the look, so that a delivery between look and wait is not missed.
+            let mut delivered = pin!(self.cell.delivered.notified());
+            delivered.as_mut().enable();
+            if let Some(message) = self.pop_message() {
+                return message;
+            }
+            delivered.await;
+        }
+    }
+
+    fn pop_message(&self) -> Option<Arc<str>> {
+        let (key, text) = self.cell.messages.lock().pop_front()?;
+        self.report(Said::Took(key));
+        Some(text)
     }
 
     /// Announces a tool call. `call` names it inside this run; a name that was used before is the same call.

@@ -216,6 +216,13 @@ impl Core {
                 self.spawn(run, (job, lifetime), spec, tag);
             }
             Released::Effect(Effect::Kill { stage, tag, .. }) => self.kill(stage, tag),
+            Released::Effect(Effect::Deliver { run, tag, key, text }) => {
+                // Gone where the run is over: then the machine has it void.
+                let found = self.hosted.lock().find(tag);
+                if let Some((cell, ..)) = found.filter(|(cell, ..)| cell.fence == run.fence) {
+                    cell.deliver(key, text);
+                }
+            }
             Released::Effect(Effect::Answer { waiter, answer }) => self.answer(waiter, answer),
             Released::Effect(Effect::Alarm(at)) => {
                 self.alarm.send_replace(at);
@@ -244,12 +251,16 @@ impl Core {
             debug_assert!(false, "job {job} was launched without a body or a runner");
             return self.ended(run, lifetime, None);
         };
-        let cell = Arc::new(RunCell::default());
+        let takes_messages = self.runner(kind).is_some_and(|runner| runner.takes_messages());
+        let cell = Arc::new(RunCell::of(run.fence));
         let context = RunContext::new(Arc::clone(self), Arc::clone(&cell), run, (job, lifetime));
         let core = Arc::clone(self);
         let guard = Guard::new(move |ending| core.ended(run, lifetime, ending));
         let task = self.scope.spawn(Run::new(body, context, guard));
         self.hosted.lock().running(tag, cell, task, kind);
+        if takes_messages {
+            self.post(Command::Report(Report { run, what: Said::Listens }));
+        }
     }
 
     fn body(&self, spec: Arc<Spec>) -> Option<Body> {

@@ -4,11 +4,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fanin_machine::{Answer, Command, Launched, Stop, StopTarget, Wanted};
+use fanin_machine::{Answer, Command, Launched, PostTarget, Stop, StopTarget, Wanted};
 use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, JobInfo, Lifetime, ResultEntry};
 
 use crate::core::CallError;
 use crate::launcher::Launcher;
+use crate::message::Queued;
 use crate::output::JobOutput;
 use crate::supervisor::Cancelled;
 use crate::wait::{self, WaitError};
@@ -82,7 +83,9 @@ impl Group {
                 Ok(GroupResult { result, already_delivered })
             }
             Answer::Voided => Err(WaitError::Voided),
-            Answer::Jobs { .. } | Answer::Wake(_) | Answer::Idle | Answer::Closed => Err(WaitError::Closed),
+            Answer::Jobs { .. } | Answer::Wake(_) | Answer::Words { .. } | Answer::Idle | Answer::Closed => {
+                Err(WaitError::Closed)
+            }
         }
     }
 
@@ -186,6 +189,22 @@ impl Job {
     /// As [`Job::info`].
     pub fn output(&self) -> Result<JobOutput, CallError> {
         self.launcher.handle().core().output(self.lifetime)
+    }
+
+    /// A follow-up to a running job (J-24): more for its body to do, before it ends. Accepted is `Ok`: the job does not
+    /// end well before it has taken it, and where it ends otherwise first, its result counts it as `unanswered`.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotAccepted`](crate::Refusal::NotAccepted) where it does not run, is being stopped, or takes none;
+    /// [`CallError`] for others: `too_large`, `inbox_full`, `busy`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it waits for the gate alone. Dropped there nothing is posted.
+    pub async fn extend(&self, text: impl Into<Arc<str>>) -> Result<Queued, CallError> {
+        let to = PostTarget::Exact(self.id.clone(), self.lifetime);
+        self.launcher.handle().post(to, None, text.into()).await
     }
 
     /// Waits until this life of the job is over and takes its result.

@@ -154,7 +154,7 @@ impl Launcher {
                 }
                 Ok(launched)
             }
-            Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Refused(_) => {
+            Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Posted { .. } | Reply::Refused(_) => {
                 Err(CallError::Poisoned.into())
             }
         }
@@ -214,9 +214,12 @@ impl Launcher {
         let mut waiter = Waiter::begin(&self.handle, Wanted::Wake(self.parent.clone())).await?;
         match waiter.answer().await? {
             Answer::Wake(result) => Ok(Wake::new(result, waiter)),
-            Answer::Jobs { .. } | Answer::Group { .. } | Answer::Voided | Answer::Idle | Answer::Closed => {
-                Err(WaitError::Closed)
-            }
+            Answer::Jobs { .. }
+            | Answer::Group { .. }
+            | Answer::Words { .. }
+            | Answer::Voided
+            | Answer::Idle
+            | Answer::Closed => Err(WaitError::Closed),
         }
     }
 }

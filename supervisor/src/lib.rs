@@ -37,6 +37,7 @@ mod handle;
 mod hosted;
 mod launched;
 mod launcher;
+mod message;
 mod output;
 mod outputs;
 mod runner;
@@ -58,10 +59,11 @@ pub use core::CallError;
 pub use fanin_bus::{
     Delivery, Event, Filter, FilterError, Since, Snapshot, SubscribeError, Subscription, TryNextError,
 };
-pub use fanin_machine::{JobFilter, Refusal};
+pub use fanin_machine::{JobFilter, NotAccepted, Refusal};
 pub use fanin_protocol as protocol;
 pub use launched::{Group, GroupResult, Job};
 pub use launcher::{LaunchError, Launcher};
+pub use message::{Message, Queued, Words};
 pub use output::JobOutput;
 pub use runner::{Ending, Failure, RunFuture, Runner};
 pub use session::Session;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_bus::{Filter, Since, Snapshot, SubscribeError, Subscription};
-use fanin_machine::{Close, Command, JobFilter, Refusal, SessionCommand, StopTarget, Stopped, Wanted, why};
+use fanin_machine::{
+    Close, Command, JobFilter, PostTarget, Refusal, SessionCommand, StopTarget, Stopped, Wanted, why,
+};
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
@@ -16,6 +18,7 @@ use tokio::task::AbortHandle;
 use crate::builder::Builder;
 use crate::core::{CallError, Core};
 use crate::handle::Handle;
+use crate::message::Queued;
 use crate::output::JobOutput;
 use crate::session::Session;
 use crate::wait::Waiter;
@@ -255,6 +258,21 @@ impl Supervisor {
     /// Cancel safe: it waits for the gate alone, not for the job.
     pub async fn cancel(&self, job: &JobId) -> Result<Cancelled, CallError> {
         self.handle().cancel(StopTarget::Job(job.clone())).await
+    }
+
+    /// A follow-up to a running job (J-24): more for its body to do, before it ends. Accepted is `Ok`: the job does not
+    /// end well before it has taken it, and where it ends otherwise first, its result counts it as `unanswered`.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotAccepted`] where it does not run, is being stopped, or takes none;
+    /// [`CallError`] for others: `too_large`, `inbox_full`, `busy`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it waits for the gate alone. Dropped there nothing is posted.
+    pub async fn extend(&self, job: &JobId, text: impl Into<Arc<str>>) -> Result<Queued, CallError> {
+        self.handle().post(PostTarget::Job(job.clone()), None, text.into()).await
     }
 
     /// As [`Supervisor::cancel`], for this life of the job and no other: a late call cannot hit the next one.

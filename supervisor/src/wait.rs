@@ -149,6 +149,8 @@ pub(crate) async fn jobs(
             Ok(Waited { entries, already_delivered })
         }
         Answer::Voided => Err(WaitError::Voided),
-        Answer::Group { .. } | Answer::Wake(_) | Answer::Idle | Answer::Closed => Err(WaitError::Closed),
+        Answer::Group { .. } | Answer::Wake(_) | Answer::Words { .. } | Answer::Idle | Answer::Closed => {
+            Err(WaitError::Closed)
+        }
     }
 }

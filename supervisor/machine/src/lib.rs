@@ -19,6 +19,7 @@ mod intake;
 mod job;
 mod launch;
 pub mod log;
+mod message;
 mod out;
 pub mod pump;
 mod report;
@@ -39,8 +40,8 @@ pub mod why;
 
 pub use clock::{Mono, Now};
 pub use command::{
-    Close, Command, Ended, Launch, Launched, Member, Open, Parent, Refusal, Reply, Report, RunNode, RunRef,
-    Said, SessionCommand, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
+    Close, Command, Ended, Launch, Launched, Member, NotAccepted, Open, Parent, Post, PostTarget, Refusal,
+    Reply, Report, RunNode, RunRef, Said, SessionCommand, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
 };
 pub use effect::{Answer, Effect, KillStage};
 pub use fold::FoldError;

@@ -52,7 +52,7 @@ impl State {
             + memory.idle_waiters.len();
         Held {
             waiters: memory.waiters.len() + indexed,
-            offers: memory.offered.len(),
+            offers: memory.offered.len() + memory.offered_posts.len(),
             timers: memory.timers.len(),
             barriers: memory.barriers.len(),
             forced: memory.forced.len() + memory.overdue.len() + memory.force_at.len(),

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fanin_machine::{Refusal, WaiterId};
+use fanin_machine::{NotAccepted, Refusal, WaiterId};
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{Fence, GroupId, IdError, JobId, Lifetime, SessionId};
 use fanin_supervisor::{CallError, LaunchError, SessionError, StartError, WaitError};
@@ -152,6 +152,10 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         ("Draining", Refusal::Draining),
         ("NotOpen", Refusal::NotOpen),
         ("RunsOpen", Refusal::RunsOpen(1)),
+        ("NotAccepted", Refusal::NotAccepted { job: job(), why: NotAccepted::Over }),
+        ("TooLarge", Refusal::TooLarge { bytes: 2, max: 1 }),
+        ("InboxFull", Refusal::InboxFull { max: 1 }),
+        ("MessagesLeft", Refusal::MessagesLeft(1)),
         ("DuplicateWaiter", Refusal::DuplicateWaiter(WaiterId(1))),
         ("StillReaping", Refusal::StillReaping { job: job(), lifetime: Lifetime(1) }),
     ];

@@ -4,6 +4,7 @@ mod clocks;
 mod groups;
 mod jobs;
 mod lives;
+mod messages;
 mod parts;
 mod recovery;
 mod shutdown;
