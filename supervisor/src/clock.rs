@@ -42,6 +42,11 @@ impl Clocks {
         Now { wall_ms: self.wall.wall_ms(), mono: Mono(mono) }
     }
 
+    /// The runtime's time, for limits of calls.
+    pub(crate) fn instant(&self) -> Instant {
+        Instant::now()
+    }
+
     /// The moment of a machine's time.
     pub(crate) fn moment(&self, at: Mono) -> Instant {
         self.origin + std::time::Duration::from_millis(at.0)

@@ -1,30 +1,27 @@
 //! The gate and the driver: one command at a time through the machine, then its records to the log and its effects
 //! to the outside, in order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fanin_machine::guard::Guard;
 use fanin_machine::log::Log;
-use fanin_machine::pump::Pump;
+use fanin_machine::pump::{Batch, Pump};
 use fanin_machine::{
-    Answer, Command, Effect, Ended, KillStage, Mono, Out, Refusal, Reply, Report, RunRef, Said, State,
-    WaiterId, step,
+    Answer, Command, Effect, Ended, KillStage, Launch, Launched, Mono, Out, Refusal, Reply, Report, RunRef,
+    Said, State, WaiterId, step,
 };
-use fanin_protocol::limits::{GATE_PAUSE, GATE_TRY, LOOK_WAIT, MESSAGE_BYTES_MAX};
-use fanin_protocol::{Entry, JobId, JobKind, Lifetime, Spec, text};
+use fanin_protocol::limits::{EFFECTS_ROOM, GATE_PAUSE, GATE_TRY, LOOK_WAIT, MESSAGE_BYTES_MAX};
+use fanin_protocol::{JobId, JobKind, Lifetime, MessageId, Spec, text};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
-use tokio::task::AbortHandle;
-use tokio::time::Instant;
 
-use crate::body::{Body, Run, discard};
+use crate::body::{Body, Start, Work, Works, discard};
 use crate::clock::Clocks;
-use crate::context::{RunCell, RunContext};
+use crate::context::RunCell;
 use crate::hosted::Hosted;
 use crate::output::JobOutput;
 use crate::outputs::Outputs;
@@ -62,22 +59,47 @@ impl CallError {
     }
 }
 
-/// What is released once the records of a step are committed, in this order.
-enum Released {
-    /// To the log, and so to subscribers.
-    Records(Vec<Entry>),
+/// What steps have decided and nobody has carried out yet: records first, then the rest in order.
+#[derive(Default)]
+struct Released {
+    /// The records, and room for a step to write into.
+    out: Out,
     /// To the outside.
-    Effect(Effect),
-    /// The rest of a step that went in slices.
-    Rest,
+    acts: VecDeque<Act>,
+    /// There is more to start.
+    unfinished: bool,
     /// The end: nothing comes after it.
-    End,
+    end: Option<Hosted>,
+}
+
+impl Batch for Released {
+    fn is_empty(&self) -> bool {
+        let Self { out, acts, unfinished, end } = self;
+        out.records.is_empty() && acts.is_empty() && !unfinished && end.is_none()
+    }
+
+    fn trim(&mut self) {
+        self.out.records.shrink_to(EFFECTS_ROOM);
+        self.acts.shrink_to(EFFECTS_ROOM);
+    }
+}
+
+/// An effect with what the driver needs to carry it out, taken from behind the gate as it was decided: a tag may mean
+/// another job by then.
+enum Act {
+    Spawn { cell: Arc<RunCell>, body: Option<Body>, spec: Option<Arc<Spec>> },
+    Kill { cell: Arc<RunCell>, stage: KillStage },
+    Probe { run: RunRef, cell: Option<Arc<RunCell>> },
+    Deliver { cell: Arc<RunCell>, key: MessageId, text: Arc<str> },
+    Answer { waiter: WaiterId, answer: Answer },
+    Alarm(Option<Mono>),
+    Discard(Work),
 }
 
 /// What the gate guards.
 struct Gated {
     state: State,
-    out: Out,
+    hosted: Hosted,
     /// Set while a step is under way. Found set, a step has panicked.
     in_step: bool,
     /// Set once nothing may be decided or written any more.
@@ -93,7 +115,6 @@ pub(crate) struct Core {
     clocks: Clocks,
     pub(crate) scope: Scope,
     runners: Vec<Arc<dyn Runner>>,
-    pub(crate) hosted: Mutex<Hosted>,
     waiting: Mutex<HashMap<WaiterId, oneshot::Sender<Answer>>>,
     next_waiter: AtomicU64,
     outputs: Mutex<Outputs>,
@@ -108,7 +129,8 @@ impl Core {
         runners: Vec<Arc<dyn Runner>>,
         gate_wait: Duration,
     ) -> Self {
-        let gated = Gated { state: State::default(), out: Out::default(), in_step: false, closed: false };
+        let (state, hosted) = (State::default(), Hosted::default());
+        let gated = Gated { state, hosted, in_step: false, closed: false };
         Self {
             pump: Pump::new(gated),
             gate_wait,
@@ -116,7 +138,6 @@ impl Core {
             clocks,
             scope,
             runners,
-            hosted: Mutex::default(),
             waiting: Mutex::default(),
             next_waiter: AtomicU64::new(1),
             outputs: Mutex::default(),
@@ -137,12 +158,52 @@ impl Core {
     ///
     /// Cancel safe: dropped while it waits for the gate it has done nothing. Once through it does not wait.
     pub(crate) async fn submit(self: &Arc<Self>, command: Command) -> Result<Reply, CallError> {
-        let mut change = move |gated: &mut Gated, queue: &mut Vec<Released>| self.step(gated, queue, command);
-        let begun = Instant::now();
+        self.enter(move |gated, released| self.step(gated, command, released)).await
+    }
+
+    /// As [`Core::submit`], for a launch with the bodies of its jobs, one each.
+    pub(crate) async fn launch(
+        self: &Arc<Self>,
+        mut launch: Launch,
+        works: Works,
+    ) -> Result<Launched, CallError> {
+        let change = move |gated: &mut Gated, released: &mut Released| {
+            let works = works.take();
+            gated.hosted.reserve(works.len());
+            let mut tags = Vec::with_capacity(works.len());
+            for (member, work) in launch.members.iter_mut().zip(works) {
+                member.tag = gated.hosted.keep(work);
+                tags.push(member.tag);
+            }
+            let stepped = self.step(gated, Command::Launch(launch), released);
+            if !matches!(&stepped, Ok(Some(Reply::Launched(launched))) if launched.created) {
+                // Nothing of this call exists, so nothing of it is kept. Dropped outside, with the other effects.
+                let unused = tags.into_iter().filter_map(|tag| gated.hosted.forget(tag));
+                released.acts.extend(unused.map(Act::Discard));
+            }
+            stepped
+        };
+        match self.enter(change).await? {
+            Reply::Launched(launched) => Ok(launched),
+            Reply::Done
+            | Reply::Turn(_)
+            | Reply::Stopped(_)
+            | Reply::Extended(_)
+            | Reply::Posted { .. }
+            | Reply::Refused(_) => Err(CallError::Poisoned),
+        }
+    }
+
+    /// Makes a change at the gate, as soon as that is free.
+    async fn enter<F>(self: &Arc<Self>, mut change: F) -> Result<Reply, CallError>
+    where
+        F: FnOnce(&mut Gated, &mut Released) -> Result<Option<Reply>, CallError>,
+    {
+        let begun = self.clocks.instant();
         loop {
             // A thread of the runtime is held for a moment only; whoever is at the gate as a rule needs less.
             change = match self.pump.enter(GATE_TRY, change, |released| self.release(released)) {
-                Ok(reply) => return answered(reply?),
+                Ok(stepped) => return reply_of(stepped),
                 Err(change) => change,
             };
             if begun.elapsed() >= self.gate_wait {
@@ -156,19 +217,19 @@ impl Core {
     /// and comes before what its thread asks for later.
     pub(crate) fn post(self: &Arc<Self>, command: Command) {
         let core = Arc::clone(self);
-        let change = move |gated: &mut Gated, queue: &mut Vec<Released>| {
+        let change = move |gated: &mut Gated, released: &mut Released| {
             // A reply that says no means that the supervisor is closed, or that the thing it is about is over.
-            drop(core.step(gated, queue, command));
+            drop(core.step(gated, command, released));
         };
         self.pump.post(change, |released| self.release(released));
     }
 
-    /// One step, at the gate.
+    /// One step, behind the gate.
     fn step(
-        &self,
+        self: &Arc<Self>,
         gated: &mut Gated,
-        queue: &mut Vec<Released>,
         command: Command,
+        released: &mut Released,
     ) -> Result<Option<Reply>, CallError> {
         if gated.closed {
             return Err(CallError::Closed);
@@ -177,24 +238,43 @@ impl Core {
             return Err(CallError::Poisoned);
         }
         gated.in_step = true;
-        let Gated { state, out, .. } = gated;
+        let (state, out) = (&mut gated.state, &mut released.out);
+        let before = out.records.len();
         // The time is read at the gate: it rises in the order of the steps.
-        let stepped = catch_unwind(AssertUnwindSafe(|| step(state, command, self.clocks.now(), out)));
-        if let Err(panic) = stepped {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| step(state, command, self.clocks.now(), out))) {
             tracing::error!(?panic, "the machine panicked; nothing more is decided");
-            gated.out.clear();
+            out.records.truncate(before);
+            out.effects.clear();
             return Err(CallError::Poisoned);
         }
         gated.in_step = false;
-        let records = std::mem::take(&mut gated.out.records);
-        if !records.is_empty() {
-            queue.push(Released::Records(records));
+        released.unfinished |= std::mem::take(&mut out.unfinished);
+        let hosted = &mut gated.hosted;
+        released.acts.extend(out.effects.drain(..).filter_map(|effect| self.act(hosted, effect)));
+        Ok(out.reply.take())
+    }
+
+    /// What the driver has to do for an effect, if anything; behind the gate.
+    fn act(self: &Arc<Self>, hosted: &mut Hosted, effect: Effect) -> Option<Act> {
+        match effect {
+            Effect::Spawn { run, job, lifetime, spec, tag } => {
+                let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
+                let cell = Arc::new(RunCell::new(Arc::clone(self), run, (job, lifetime), kind));
+                let body = hosted.start(tag, Arc::clone(&cell));
+                Some(Act::Spawn { cell, body, spec })
+            }
+            Effect::Kill { stage, tag, .. } => {
+                hosted.find(tag).map(|cell| Act::Kill { cell: Arc::clone(cell), stage })
+            }
+            Effect::Probe { run, tag } => Some(Act::Probe { run, cell: hosted.find(tag).map(Arc::clone) }),
+            Effect::Deliver { tag, key, text, .. } => {
+                hosted.find(tag).map(|cell| Act::Deliver { cell: Arc::clone(cell), key, text })
+            }
+            Effect::Answer { waiter, answer } => Some(Act::Answer { waiter, answer }),
+            Effect::Alarm(at) => Some(Act::Alarm(at)),
+            // The run is over or lost; its task ends by itself or was aborted.
+            Effect::Forget { tag } => hosted.forget(tag).map(Act::Discard),
         }
-        queue.extend(gated.out.effects.drain(..).map(Released::Effect));
-        if std::mem::take(&mut gated.out.unfinished) {
-            queue.push(Released::Rest);
-        }
-        Ok(gated.out.reply.take())
     }
 
     /// Looks at the state. It holds its thread for [`LOOK_WAIT`] at the most.
@@ -203,69 +283,62 @@ impl Core {
     ///
     /// [`CallError::Busy`] where the gate was not free in time.
     pub(crate) fn look<R>(self: &Arc<Self>, look: impl FnOnce(&State) -> R) -> Result<R, CallError> {
+        self.look_behind(|gated| look(&gated.state))
+    }
+
+    /// The run of a job that has one; `None` as well where the gate is not free.
+    pub(crate) fn run_of(self: &Arc<Self>, job: &JobId) -> Option<Arc<RunCell>> {
+        let found = self.look_behind(|gated| gated.hosted.find(gated.state.tag_of(job)?).map(Arc::clone));
+        found.ok().flatten()
+    }
+
+    fn look_behind<R>(self: &Arc<Self>, look: impl FnOnce(&Gated) -> R) -> Result<R, CallError> {
         let wait = self.gate_wait.min(LOOK_WAIT);
-        let looked = self.pump.enter(wait, |gated, _| look(&gated.state), |released| self.release(released));
+        let looked = self.pump.enter(wait, |gated, _| look(gated), |released| self.release(released));
         looked.map_err(|_| CallError::Busy)
     }
 
-    fn release(self: &Arc<Self>, released: Released) {
-        match released {
-            Released::Records(mut records) => self.log.append(&mut records),
-            Released::Rest => self.post(Command::Tick),
-            Released::Effect(Effect::Spawn { run, job, lifetime, spec, tag }) => {
-                self.spawn(run, (job, lifetime), spec, tag);
-            }
-            Released::Effect(Effect::Kill { stage, tag, .. }) => self.kill(stage, tag),
-            Released::Effect(Effect::Deliver { run, tag, key, text }) => {
-                // Gone where the run is over: then the machine has it void.
-                let found = self.hosted.lock().find(tag);
-                if let Some((cell, ..)) = found.filter(|(cell, ..)| cell.fence == run.fence) {
-                    cell.deliver(key, text);
+    fn release(self: &Arc<Self>, released: &mut Released) {
+        self.log.append(&mut released.out.records);
+        while let Some(act) = released.acts.pop_front() {
+            match act {
+                Act::Spawn { cell, body, spec } => self.spawn(cell, body, spec),
+                Act::Kill { cell, stage } => kill(&cell, stage),
+                Act::Probe { run, cell } => {
+                    self.probe(run, cell.map_or(Mono(0), |cell| cell.last_beat()));
                 }
+                Act::Deliver { cell, key, text } => cell.deliver(key, text),
+                Act::Answer { waiter, answer } => self.answer(waiter, answer),
+                Act::Alarm(at) => {
+                    self.alarm.send_replace(at);
+                }
+                Act::Discard(work) => discard(work),
             }
-            Released::Effect(Effect::Answer { waiter, answer }) => self.answer(waiter, answer),
-            Released::Effect(Effect::Alarm(at)) => {
-                self.alarm.send_replace(at);
-            }
-            Released::Effect(Effect::Forget { tag }) => {
-                // The run is over or lost; its task ends by itself or was aborted. A body that never started is
-                // dropped in a statement of its own, without the lock: its destructor is anybody's code.
-                let forgotten = self.hosted.lock().forget(tag);
-                discard(forgotten);
-            }
-            Released::End => self.end(),
+        }
+        if std::mem::take(&mut released.unfinished) {
+            self.post(Command::Tick);
+        }
+        if let Some(hosted) = released.end.take() {
+            self.end(hosted);
         }
     }
 
-    /// Starts a run. The guard is made here, before the task exists.
-    fn spawn(
-        self: &Arc<Self>,
-        run: RunRef,
-        (job, lifetime): (JobId, Lifetime),
-        spec: Option<Arc<Spec>>,
-        tag: u64,
-    ) {
-        let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
-        let own = self.hosted.lock().take_body(tag);
-        let Some(body) = own.or_else(|| self.body(spec?)) else {
-            debug_assert!(false, "job {job} was launched without a body or a runner");
-            return self.ended(run, lifetime, None);
+    fn spawn(self: &Arc<Self>, cell: Arc<RunCell>, body: Option<Body>, spec: Option<Arc<Spec>>) {
+        let Some(body) = body.or_else(|| self.body(spec?)) else {
+            debug_assert!(false, "job {} was launched without a body or a runner", cell.job);
+            return cell.ended(None);
         };
-        let takes_messages = self.runner(kind).is_some_and(|runner| runner.takes_messages());
-        let cell = Arc::new(RunCell::of(run.fence));
-        let context = RunContext::new(Arc::clone(self), Arc::clone(&cell), run, (job, lifetime));
-        let core = Arc::clone(self);
-        let guard = Guard::new(move |ending| core.ended(run, lifetime, ending));
-        let task = self.scope.spawn(Run::new(body, context, guard));
-        self.hosted.lock().running(tag, cell, task, kind);
-        if takes_messages {
-            self.post(Command::Report(Report { run, what: Said::Listens }));
+        let task = body(Start(Arc::clone(&cell)));
+        debug_assert!(cell.task.get().is_none(), "one run, two tasks");
+        cell.task.get_or_init(|| task);
+        if self.runner(cell.kind).is_some_and(|runner| runner.takes_messages()) {
+            self.post(Command::Report(Report { run: cell.run, what: Said::Listens }));
         }
     }
 
     fn body(&self, spec: Arc<Spec>) -> Option<Body> {
         let runner = Arc::clone(self.runner(spec.kind())?);
-        Some(Box::new(move |context| runner.run(spec, context)))
+        Some(Box::new(move |start| start.spawn(move |context| runner.run(spec, context))))
     }
 
     /// The runner for a kind of job.
@@ -273,43 +346,14 @@ impl Core {
         self.runners.iter().find(|runner| runner.kind() == kind)
     }
 
-    /// Reports the end of a run: by the word of its body, or `None` by its guard.
-    fn ended(self: &Arc<Self>, run: RunRef, lifetime: Lifetime, ending: Option<Ending>) {
-        let said = match ending {
-            None => Ended::Lost,
-            Some(Ending { failure, exit, output }) => {
-                let excerpt = output.excerpt();
-                if excerpt.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8) {
-                    self.outputs.lock().keep(lifetime, output);
-                }
-                match failure {
-                    None => Ended::Completed { output: excerpt, exit },
-                    Some(failure) => Ended::Failed {
-                        cause: failure.cause,
-                        code: failure.code,
-                        message: text::cut(&failure.message, MESSAGE_BYTES_MAX).into(),
-                        output: excerpt,
-                        exit,
-                    },
-                }
-            }
-        };
-        self.post(Command::Report(Report { run, what: Said::Ended(said) }));
+    /// The time on the machine's clock.
+    pub(crate) fn now(&self) -> Mono {
+        self.clocks.now().mono
     }
 
-    fn kill(&self, stage: KillStage, tag: u64) {
-        let Some((cell, abort, kind)) = self.hosted.lock().find(tag) else { return };
-        match stage {
-            KillStage::Polite => cell.stop.raise(StopStage::Polite),
-            KillStage::Forced => {
-                cell.stop.raise(StopStage::Forced);
-                // A runner still has to kill and reap what it owns; a closure has nothing but its task.
-                if kind == JobKind::Closure {
-                    abort.abort();
-                }
-            }
-            KillStage::Abandoned => abort.abort(),
-        }
+    /// Says when a run last showed a sign of work that was no report.
+    fn probe(self: &Arc<Self>, run: RunRef, last: Mono) {
+        self.post(Command::Report(Report { run, what: Said::Beat(last) }));
     }
 
     fn answer(self: &Arc<Self>, waiter: WaiterId, answer: Answer) {
@@ -372,28 +416,55 @@ impl Core {
     /// The end goes through the pump like all that was released before it: a record is never written after the log
     /// is closed, an answer that was decided still comes, and a run that was started is aborted with the others.
     pub(crate) fn abandon(self: &Arc<Self>) {
-        let end = |gated: &mut Gated, queue: &mut Vec<Released>| {
+        let end = |gated: &mut Gated, released: &mut Released| {
             if !std::mem::replace(&mut gated.closed, true) {
-                queue.push(Released::End);
+                released.end = Some(std::mem::take(&mut gated.hosted));
             }
         };
         self.pump.post(end, |released| self.release(released));
     }
 
-    fn end(&self) {
-        // Both are taken out in statements of their own and dropped without the lock: the body of a job that never
-        // started is anybody's code, and an answer that will not come wakes who waits.
-        let hosted = std::mem::take(&mut *self.hosted.lock());
-        hosted.tasks().for_each(AbortHandle::abort);
+    fn end(&self, hosted: Hosted) {
+        hosted.runs().for_each(|run| run.abort());
         hosted.into_jobs().for_each(discard);
+        // Taken out in a statement of its own and dropped without the lock: an answer that will not come wakes who
+        // waits.
         let waiting = std::mem::take(&mut *self.waiting.lock());
         drop(waiting);
         self.log.close();
     }
 }
 
-fn answered(reply: Option<Reply>) -> Result<Reply, CallError> {
-    match reply {
+impl RunCell {
+    /// Reports the end of the run: by the word of its body, or `None` by its guard.
+    pub(crate) fn ended(&self, ending: Option<Ending>) {
+        let core = self.core();
+        let said = match ending {
+            None => Ended::Lost,
+            Some(Ending { failure, exit, output }) => {
+                let excerpt = output.excerpt();
+                if excerpt.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8) {
+                    core.outputs.lock().keep(self.lifetime, output);
+                }
+                match failure {
+                    None => Ended::Completed { output: excerpt, exit },
+                    Some(failure) => Ended::Failed {
+                        cause: failure.cause,
+                        code: failure.code,
+                        message: text::cut(&failure.message, MESSAGE_BYTES_MAX).into(),
+                        output: excerpt,
+                        exit,
+                        is_safe: failure.is_safe,
+                    },
+                }
+            }
+        };
+        core.post(Command::Report(Report { run: self.run, what: Said::Ended(said) }));
+    }
+}
+
+fn reply_of(stepped: Result<Option<Reply>, CallError>) -> Result<Reply, CallError> {
+    match stepped? {
         // It was opened before anybody had a handle: the machine has written its last record, and this is late.
         Some(Reply::Refused(Refusal::NotOpen)) => Err(CallError::Closed),
         Some(Reply::Refused(refusal)) => Err(refusal.into()),
@@ -402,11 +473,22 @@ fn answered(reply: Option<Reply>) -> Result<Reply, CallError> {
     }
 }
 
+fn kill(cell: &RunCell, stage: KillStage) {
+    match stage {
+        KillStage::Polite => cell.stop.raise(StopStage::Polite),
+        KillStage::Forced => {
+            cell.stop.raise(StopStage::Forced);
+            // A runner still has to kill and reap what it owns; a closure has nothing but its task.
+            if cell.kind == JobKind::Closure {
+                cell.abort();
+            }
+        }
+        KillStage::Abandoned => cell.abort(),
+    }
+}
+
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core")
-            .field("log", &self.log)
-            .field("jobs", &self.hosted.lock().len())
-            .finish_non_exhaustive()
+        f.debug_struct("Core").field("log", &self.log).finish_non_exhaustive()
     }
 }

@@ -44,9 +44,12 @@ impl Handle {
         let post = Post { to, key: key.clone(), text };
         match self.core.submit(Command::Post(post)).await? {
             Reply::Posted { created } => Ok(Queued { key, created }),
-            Reply::Done | Reply::Turn(_) | Reply::Launched(_) | Reply::Stopped(_) | Reply::Refused(_) => {
-                Err(CallError::Poisoned)
-            }
+            Reply::Done
+            | Reply::Turn(_)
+            | Reply::Launched(_)
+            | Reply::Stopped(_)
+            | Reply::Extended(_)
+            | Reply::Refused(_) => Err(CallError::Poisoned),
         }
     }
 
@@ -56,9 +59,12 @@ impl Handle {
             Reply::Stopped(stopped) => {
                 stopped.first().map(|(_, stopped)| (*stopped).into()).ok_or_else(|| Refusal::Empty.into())
             }
-            Reply::Done | Reply::Turn(_) | Reply::Launched(_) | Reply::Posted { .. } | Reply::Refused(_) => {
-                Err(CallError::Poisoned)
-            }
+            Reply::Done
+            | Reply::Turn(_)
+            | Reply::Launched(_)
+            | Reply::Posted { .. }
+            | Reply::Extended(_)
+            | Reply::Refused(_) => Err(CallError::Poisoned),
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Who launches, waits and is woken: what a session and the run of a job have in common, once.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use fanin_machine::{Answer, Command, Launch, Launched, Member, Parent, Refusal, Reply, Wanted};
-use fanin_protocol::JobId;
+use fanin_machine::{Answer, Launch, Launched, Member, Parent, Refusal, Wanted};
+use fanin_protocol::{JobId, Spec};
 
-use crate::body::discard;
+use crate::body::Works;
 use crate::chance;
 use crate::core::{CallError, Core};
 use crate::handle::Handle;
@@ -131,14 +130,28 @@ impl Launcher {
         joins_turn: bool,
     ) -> Result<Launched, LaunchError> {
         let core = self.handle.core();
-        for (index, job) in specs.iter().enumerate() {
-            let Some(spec) = &job.spec else { continue };
-            let kind = spec.kind();
-            let runner = core.runner(kind).ok_or(LaunchError::NoRunner { index, kind: kind.as_str() })?;
-            spec.check().map_err(|error| LaunchError::Rejected { index, problem: error.to_string() })?;
-            runner.check(spec).map_err(|problem| LaunchError::Rejected { index, problem })?;
+        let mut members = Vec::with_capacity(specs.len());
+        let mut works = Works::default();
+        for (index, job) in specs.into_iter().enumerate() {
+            if job.limits.retries.is_some_and(|retries| retries > 0) && !job.is_rerunnable() {
+                let problem =
+                    "retries: this closure can run once only; make it with JobSpec::rerunnable".to_owned();
+                return Err(LaunchError::Rejected { index, problem });
+            }
+            if let Some(spec) = &job.spec {
+                check(core, index, spec)?;
+            }
+            members.push(Member {
+                is_fresh: job.id.is_none(),
+                again: job.again,
+                id: job.id.unwrap_or_else(chance::job_id),
+                label: job.label,
+                spec: job.spec,
+                limits: job.limits,
+                tag: 0,
+            });
+            works.push(job.work);
         }
-        let (mut kept, members) = Kept::of(core, specs);
         let launch = Launch {
             parent: self.parent.clone(),
             is_fresh: options.id.is_none(),
@@ -147,17 +160,7 @@ impl Launcher {
             policy: options.policy,
             members,
         };
-        match core.submit(Command::Launch(launch)).await? {
-            Reply::Launched(launched) => {
-                if launched.created {
-                    kept.tags.clear();
-                }
-                Ok(launched)
-            }
-            Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Posted { .. } | Reply::Refused(_) => {
-                Err(CallError::Poisoned.into())
-            }
-        }
+        Ok(core.launch(launch, works).await?)
     }
 
     /// Waits until all of these jobs are over, and takes their results: they will not be part of a wake again. Jobs
@@ -224,41 +227,12 @@ impl Launcher {
     }
 }
 
-/// Bodies that the host keeps for a launch that is not accepted yet. Where nothing comes of it, or it is dropped at the
-/// gate, nothing of it is kept.
-struct Kept {
-    core: Arc<Core>,
-    tags: Vec<u64>,
-}
-
-impl Kept {
-    fn of(core: &Arc<Core>, specs: Vec<JobSpec>) -> (Self, Vec<Member>) {
-        let mut hosted = core.hosted.lock();
-        let members: Vec<Member> = specs
-            .into_iter()
-            .map(|job| Member {
-                is_fresh: job.id.is_none(),
-                again: job.again,
-                id: job.id.unwrap_or_else(chance::job_id),
-                label: job.label,
-                spec: job.spec,
-                limits: job.limits,
-                tag: hosted.keep(job.body),
-            })
-            .collect();
-        let tags = members.iter().map(|member| member.tag).collect();
-        (Self { core: Arc::clone(core), tags }, members)
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        let unused: Vec<_> = {
-            let mut hosted = self.core.hosted.lock();
-            self.tags.drain(..).map(|tag| hosted.forget(tag)).collect()
-        };
-        unused.into_iter().for_each(discard);
-    }
+/// Looks at a spec before anything exists of it.
+fn check(core: &Core, index: usize, spec: &Spec) -> Result<(), LaunchError> {
+    let kind = spec.kind();
+    let runner = core.runner(kind).ok_or(LaunchError::NoRunner { index, kind: kind.as_str() })?;
+    spec.check().map_err(|error| LaunchError::Rejected { index, problem: error.to_string() })?;
+    runner.check(spec).map_err(|problem| LaunchError::Rejected { index, problem })
 }
 
 impl fmt::Debug for Launcher {

@@ -37,6 +37,7 @@ mod handle;
 mod hosted;
 mod launched;
 mod launcher;
+mod limits;
 mod message;
 mod output;
 mod outputs;

@@ -60,6 +60,7 @@ impl Session {
             | Reply::Launched(_)
             | Reply::Stopped(_)
             | Reply::Posted { .. }
+            | Reply::Extended(_)
             | Reply::Refused(_) => Err(CallError::Poisoned),
         }
     }

@@ -70,6 +70,18 @@ pub fn reply(out: &Out, stale: bool, is_open: bool) -> Kept {
     Ok(())
 }
 
+/// Nothing starts beyond the slots there are now; what runs when they become fewer goes on (SC-11).
+///
+/// # Errors
+///
+/// [`Broken`] where something does.
+pub fn starts(world: &World, out: &Out) -> Kept {
+    let of_job = |entry: &&Entry| matches!(&entry.record, Record::RunStarted(body) if matches!(body.node, NodeId::Job(_)));
+    let (running, slots) = (world.ledger.running, world.slots);
+    let fits = out.records.iter().find(of_job).is_none() || slots.is_none_or(|slots| running <= slots);
+    ensure(fits, "G8", || format!("{running} run in {slots:?} slots"))
+}
+
 /// What holds between two steps of an open epoch; `unfinished` where a slice of starts is still to come.
 ///
 /// # Errors
@@ -79,13 +91,12 @@ pub fn state(world: &World, unfinished: bool) -> Kept {
     let World { state, ledger, parent, options, closing, .. } = world;
     ensure(state.running() == ledger.running, "G8", || format!("{} run", ledger.running))?;
     ensure(state.queued() == ledger.queued, "G8", || format!("{} are queued", ledger.queued))?;
-    let free = options.slots.is_none_or(|slots| ledger.running < slots);
-    ensure(options.slots.is_none_or(|slots| ledger.running <= slots), "G8", || {
-        format!("{} run in {:?} slots", ledger.running, options.slots)
-    })?;
+    let free = world.slots.is_none_or(|slots| ledger.running < slots);
     if ledger.open {
-        let starved = free && *closing == 0 && ledger.queued > 0 && !unfinished;
-        ensure(!starved, "G8", || format!("{} jobs wait while a slot is free", ledger.queued))?;
+        // Those that wait for their next try, or for their kind, are looked at one by one.
+        let ready = if options.rate.is_none() { ledger.queued - ledger.retrying } else { 0 };
+        let starved = free && *closing == 0 && ready > 0 && !unfinished && ledger.failed_starts <= 20;
+        ensure(!starved, "G8", || format!("{ready} jobs wait while a slot is free"))?;
         parent.nothing_is_late(ledger)?;
     } else {
         let left = parent.waits.values().find(|wait| wait.offer.is_none());
@@ -150,8 +161,17 @@ fn job_reason(world: &World, job: &JobSeen, reason: &Reason) -> bool {
                     && other.lifetime < job.lifetime
             };
             let place = ledger.jobs.values().filter(is_before).count() as u64 + 1;
-            job.run.is_none() && run && *position == place && held_by.is_empty() == (ledger.running == 0)
+            // One that waits before it may stand aside, and one that is tried again stands behind.
+            let fits = *position == place || ledger.has_asides(world.options.rate.is_some());
+            let is_full = world.slots.is_some_and(|slots| ledger.running >= slots);
+            let is_due = is_full || ledger.failed_starts > 20 || world.unfinished;
+            job.run.is_none() && run && is_due && fits && held_by.is_empty() == (ledger.running == 0)
         }
+        Reason::Backoff { tries, not_before_ms } => {
+            job.run.is_none() && job.retry_at_ms == Some(*not_before_ms) && job.runs == *tries
+        }
+        Reason::Rate { kind } => job.run.is_none() && world.options.rate.is_some() && job.kind == *kind,
+        Reason::Circuit { kind } => job.run.is_none() && ledger.failed_starts > 20 && job.kind == *kind,
         Reason::Draining => job.run.is_none() && (world.closing > 0 || !ledger.open),
         Reason::Starting | Reason::Working => job.run.is_some() && job.stop.is_none(),
         Reason::Children { open, first } => {
@@ -182,6 +202,9 @@ fn group_reason(world: &World, id: &GroupId, group: &GroupSeen, reason: &Reason)
         },
         Reason::Untaken => group.fired.is_some(),
         Reason::Slot { .. }
+        | Reason::Backoff { .. }
+        | Reason::Rate { .. }
+        | Reason::Circuit { .. }
         | Reason::Draining
         | Reason::Starting
         | Reason::Working

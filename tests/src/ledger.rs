@@ -45,8 +45,16 @@ pub struct Ledger {
     pub fired: Vec<GroupId>,
     /// Open runs of jobs.
     pub running: u32,
-    /// Jobs that have not started and are not over.
+    /// Jobs that wait for a start, their first or one more.
     pub queued: u32,
+    /// Those of them that were started before.
+    pub retrying: u32,
+    /// How often jobs were given more time.
+    pub extended: u32,
+    /// A rate holds jobs aside, so that they pass each other.
+    pub is_rated: bool,
+    /// Runs that may count as failed starts, ever: more than 20 may pause a kind.
+    pub failed_starts: u32,
 }
 
 /// A session.
@@ -83,6 +91,8 @@ pub struct JobSeen {
     pub runs: u32,
     /// How the last run ended.
     pub last: Option<RunOutcome>,
+    /// The next try is not before this time, where the last run is followed by one.
+    pub retry_at_ms: Option<u64>,
     /// The last wish to stop it.
     pub stop: Option<(StopTarget, Cause)>,
     /// How it ended.
@@ -97,7 +107,7 @@ impl JobSeen {
         match (&self.ended, self.run) {
             (Some(ended), _) => ended.status,
             (None, Some(_)) => Status::Running,
-            (None, None) if self.runs > 0 => Status::Running,
+            (None, None) if self.runs > 0 && self.retry_at_ms.is_none() => Status::Running,
             (None, None) => Status::Queued,
         }
     }
@@ -143,6 +153,11 @@ impl Ledger {
     /// Where there is none.
     pub fn job(&self, id: &JobId) -> &JobSeen {
         self.jobs.get(id).unwrap_or_else(|| panic!("no job {id} in the records"))
+    }
+
+    /// True where jobs may stand aside or behind their launch order.
+    pub fn has_asides(&self, rated: bool) -> bool {
+        rated || self.retrying > 0 || self.failed_starts > 20
     }
 
     /// The job in this life.

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use fanin_protocol::record::{MessagePosted, TakenBy};
-use fanin_protocol::{Fence, Lifetime, MessageId, NodeId, SessionId};
+use fanin_protocol::record::{MessagePosted, RunEnded, RunOutcome, TakenBy};
+use fanin_protocol::{Lifetime, MessageId, NodeId, SessionId};
 
 use crate::broken::{Kept, ensure, some};
 use crate::ledger::{JobSeen, Ledger};
@@ -62,9 +62,15 @@ impl Ledger {
         Ok(())
     }
 
-    /// The run of a job ends: nothing that it accepted is left.
-    pub(crate) fn posts_at_end(&self, fence: Fence) -> Kept {
-        let Some(NodeId::Job(id)) = self.runs.get(&fence).map(|run| &run.node) else { return Ok(()) };
+    /// The run of a job ends: nothing that it accepted is left, and one that ended well has answered all.
+    pub(crate) fn posts_at_end(&self, body: &RunEnded) -> Kept {
+        let Some(NodeId::Job(id)) = self.runs.get(&body.run).map(|run| &run.node) else { return Ok(()) };
+        let void = self.posts.iter().find(|(_, post)| {
+            post.to == NodeId::Job(id.clone()) && post.taken == Some(TakenBy::Void) && post.place > body.run.0
+        });
+        let is_told = self.jobs.get(id).is_some_and(|job| job.stop.is_some());
+        let holds = void.is_none() || is_told || body.outcome != RunOutcome::Completed;
+        ensure(holds, "J-6", || format!("{id} completes and {void:?} is unanswered"))?;
         let left =
             self.posts.iter().find(|(_, post)| post.taken.is_none() && post.to == NodeId::Job(id.clone()));
         ensure(left.is_none(), "J-24", || format!("{id} ends and {left:?} is left"))

@@ -29,6 +29,8 @@ pub fn world_of(log: &[Entry]) -> Result<World, Broken> {
         keep_log: true,
         ..Options::default()
     });
+    // Whether kinds stood aside in that log is not known here.
+    world.ledger.is_rated = true;
     log.iter().try_for_each(|entry| world.ledger.take_in(entry))?;
     world.parent = Parent::of(&world.ledger);
     world.state = State::recovered(facts);

@@ -21,8 +21,14 @@ use crate::world::{Options, World};
 /// Where the timeline is another one, or a promise is broken.
 pub fn check(text: &str, expected: Expect) {
     let script = script(text);
-    let options =
-        Options { slots: script.slots, grace_ms: 100, fold_each: true, keep_log: true, ..Options::default() };
+    let options = Options {
+        slots: script.slots,
+        rate: script.rate,
+        grace_ms: 100,
+        fold_each: true,
+        keep_log: true,
+        ..Options::default()
+    };
     let mut world = World::new(options);
     let mut lines = String::new();
     for op in [Op::Open, Op::Session(crate::op::session("s"))] {
@@ -72,7 +78,7 @@ pub fn write(lines: &mut String, out: &Out, ledger: &Ledger) {
                 let node = ledger.runs.get(&run.fence).map(|run| run.node.to_string()).unwrap_or_default();
                 let _ = writeln!(lines, "-> {key} to {node}");
             }
-            Effect::Spawn { .. } | Effect::Forget { .. } | Effect::Alarm(_) => {}
+            Effect::Probe { .. } | Effect::Spawn { .. } | Effect::Forget { .. } | Effect::Alarm(_) => {}
         }
     }
     match &out.reply {
@@ -90,6 +96,7 @@ pub fn write(lines: &mut String, out: &Out, ledger: &Ledger) {
                 }
             }
         }
+        Some(Reply::Extended(false)) => drop(writeln!(lines, "= not extended")),
         _ => {}
     }
 }

@@ -11,6 +11,7 @@ mod each;
 mod exit;
 mod file;
 mod github;
+mod hand;
 mod json;
 mod junit;
 mod keep;

@@ -1,5 +1,4 @@
-//! What can be asked of the machine: ten of the model's twelve commands. `Post` and `Limit` come with what needs
-//! them. Ids and chance come in with the command; the machine makes none.
+//! What can be asked of the machine: eleven of the model's twelve commands. `Post` comes with what needs it. Ids and chance come in with the command; the machine makes none.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use fanin_protocol::{
     Policy, SessionId, SharedLimits, Spec, Status,
 };
 
+use crate::clock::Mono;
 use crate::state::{JobKey, SessionKey};
 
 /// A command. Each is one step, and the order of steps decides every race.
@@ -37,6 +37,8 @@ pub enum Command {
     Stop(Stop),
     /// What a runner or a guard says.
     Report(Report),
+    /// Changes a limit while what it binds lives.
+    Limit(Limit),
     /// Time has passed.
     Tick,
 }
@@ -52,8 +54,35 @@ pub struct Open {
     pub slots: Option<u32>,
     /// Default time between the polite and the forced stop.
     pub grace_ms: u64,
-    /// Chance, from which results draw their nonces.
+    /// Chance, from which results draw their nonces and retries their gaps.
     pub seed: u64,
+    /// How many jobs of a kind may start in a time.
+    pub rates: Vec<(JobKind, Rate)>,
+}
+
+/// A bound on starts: at most so many in any span of that length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Starts; at least 1.
+    pub starts: usize,
+    /// The span in milliseconds; at least 1.
+    pub per_ms: u64,
+}
+
+/// `Limit`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Limit {
+    /// Jobs that may run at once; `None` for no bound. What runs goes on (SC-11).
+    Slots(Option<u32>),
+    /// More time for a job that is not over (SC-19).
+    Extend {
+        /// The job.
+        job: JobId,
+        /// Its lifetime; `None` for the newest.
+        lifetime: Option<Lifetime>,
+        /// How much more, in milliseconds.
+        by_ms: u64,
+    },
 }
 
 /// `Close`.
@@ -283,6 +312,8 @@ pub enum Said {
         kind: PartKind,
         /// Where it is now.
         state: PartState,
+        /// A digest of its arguments, where it is known: equal arguments, equal digests.
+        args_hash: Option<u64>,
     },
     /// It takes follow-ups from now on.
     Listens,
@@ -290,6 +321,8 @@ pub enum Said {
     Silent,
     /// It has taken a follow-up.
     Took(MessageId),
+    /// The answer to [`Effect::Probe`](crate::Effect::Probe): when the run last showed a sign of work.
+    Beat(Mono),
     /// The run is over and all of it is gone: task joined, process reaped.
     Ended(Ended),
 }
@@ -316,6 +349,8 @@ pub enum Ended {
         output: Option<Output>,
         /// How its process left.
         exit: Option<Exit>,
+        /// Nothing of the job had taken effect yet (SC-17).
+        is_safe: bool,
     },
     /// The guard was dropped without a word of the body.
     Lost,
@@ -337,6 +372,8 @@ pub enum Reply {
     },
     /// What became of each stopped job, in launch order.
     Stopped(Vec<(JobId, Stopped)>),
+    /// True where the job has more time now; false where it is over or stopping, or has no limit that could move.
+    Extended(bool),
     /// Nothing was done.
     Refused(Refusal),
 }
@@ -478,6 +515,9 @@ pub enum Refusal {
     /// A run that takes no more follow-ups has some left.
     #[error("{0} follow-ups are left to be taken")]
     MessagesLeft(usize),
+    /// A limit cannot be set to this.
+    #[error("{0}")]
+    BadLimit(SpecError),
     /// The policy cannot be met.
     #[error("{0}")]
     BadPolicy(String),
@@ -530,6 +570,7 @@ impl Refusal {
             Self::TooLarge { .. } => "too_large",
             Self::InboxFull { .. } => "inbox_full",
             Self::MessagesLeft(_) => "messages_left",
+            Self::BadLimit(_) => "bad_limit",
             Self::BadPolicy(_) => "bad_policy",
             Self::QueueFull { .. } => "queue_full",
             Self::Draining => "draining",

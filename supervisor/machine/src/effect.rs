@@ -50,6 +50,14 @@ pub enum Effect {
         /// The answer.
         answer: Answer,
     },
+    /// Say when this run last showed a sign of work, with [`Said::Beat`](crate::Said::Beat), at once: its idle limit
+    /// may have come due.
+    Probe {
+        /// The run.
+        run: RunRef,
+        /// The host's mark.
+        tag: u64,
+    },
     /// Call `Tick` at this time; `None` to cancel the alarm.
     Alarm(Option<Mono>),
     /// The job is over: what the host keeps under its mark can go.

@@ -4,7 +4,9 @@
 //! no I/O and draws no chance, so that its states can be searched whole and any host can drive it. Beside it stand
 //! the few parts with threads: the guard, the pump and the log.
 
+mod activity;
 mod again;
+mod circuit;
 mod clock;
 mod command;
 mod dispatch;
@@ -18,12 +20,16 @@ mod inbox;
 mod intake;
 mod job;
 mod launch;
+mod limit;
 pub mod log;
 mod message;
 mod out;
 pub mod pump;
+mod quiet;
+mod repeats;
 mod report;
 mod result;
+mod retry;
 mod run;
 mod session;
 mod state;
@@ -40,8 +46,9 @@ pub mod why;
 
 pub use clock::{Mono, Now};
 pub use command::{
-    Close, Command, Ended, Launch, Launched, Member, NotAccepted, Open, Parent, Post, PostTarget, Refusal,
-    Reply, Report, RunNode, RunRef, Said, SessionCommand, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
+    Close, Command, Ended, Launch, Launched, Limit, Member, NotAccepted, Open, Parent, Post, PostTarget,
+    Rate, Refusal, Reply, Report, RunNode, RunRef, Said, SessionCommand, Stop, StopTarget, Stopped, Take,
+    WaiterId, Wanted,
 };
 pub use effect::{Answer, Effect, KillStage};
 pub use fold::FoldError;

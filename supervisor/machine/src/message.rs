@@ -18,11 +18,11 @@ impl Facts {
     pub(crate) fn message_posted(&mut self, seq: Seq, body: &MessagePosted) -> Applied {
         let (node, fits) = match &body.to {
             NodeId::Session(id) => {
-                let key = self.session_index.get(id).ok_or("its session is not known")?;
+                let key = self.session_key(id).ok_or("its session is not known")?;
                 (Node::Session(key), body.class != MessageClass::FollowUp)
             }
             NodeId::Job(id) => {
-                let key = self.job_index.get(id).ok_or("its job is not known")?;
+                let key = self.job_key(id).ok_or("its job is not known")?;
                 let runs = self.jobs.get(key.index()).is_some_and(|job| job.run.is_some());
                 (Node::Job(key), body.class == MessageClass::FollowUp && runs)
             }
@@ -91,7 +91,7 @@ pub(crate) fn post(state: &mut State, post: Post, out: &mut Out) -> Result<Reply
     let (node, to) = match &post.to {
         PostTarget::Session(id) => (Node::Session(session::find(state, id)?), NodeId::Session(id.clone())),
         PostTarget::Job(id) => {
-            let key = state.facts.job_index.get(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?;
+            let key = state.facts.job_key(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?;
             accept(state, key, id)?;
             (Node::Job(key), NodeId::Job(id.clone()))
         }

@@ -15,35 +15,57 @@ use fanin_protocol::limits::EFFECTS_ROOM;
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// A state `S` whose changes put effects `E` into a queue.
+/// Effects that were put together and are run together, in the order in which they came.
+pub trait Batch: Default {
+    /// True where nothing is left to run.
+    fn is_empty(&self) -> bool;
+
+    /// Gives back the room that only a burst needs; called when it is empty.
+    fn trim(&mut self);
+}
+
+impl<E> Batch for VecDeque<E> {
+    fn is_empty(&self) -> bool {
+        Self::is_empty(self)
+    }
+
+    fn trim(&mut self) {
+        self.shrink_to(EFFECTS_ROOM);
+    }
+}
+
+/// A state `S` whose changes put effects into a batch `B`.
 ///
-/// Each effect is run exactly once, in the order of the queue, and never two at a time: whoever finds nobody at it
-/// runs them all, those of others too that come meanwhile.
+/// Each effect is run exactly once, in the order in which it was put there, and never two at a time: whoever finds
+/// nobody at it runs them all, those of others too that come meanwhile.
 ///
 /// # Examples
 ///
 /// ```
+/// use std::collections::VecDeque;
 /// use std::time::Duration;
 ///
 /// use fanin_machine::pump::Pump;
 ///
 /// struct Core {
-///     pump: Pump<u32, u32>,
+///     pump: Pump<u32, VecDeque<u32>>,
 /// }
 ///
 /// impl Core {
 ///     fn add(&self, n: u32) -> Option<u32> {
-///         let change = |sum: &mut u32, effects: &mut Vec<u32>| {
+///         let change = |sum: &mut u32, effects: &mut VecDeque<u32>| {
 ///             *sum += n;
-///             effects.push(*sum);
+///             effects.push_back(*sum);
 ///             *sum
 ///         };
-///         self.pump.enter(Duration::from_secs(1), change, |sum| self.effect(sum)).ok()
+///         self.pump.enter(Duration::from_secs(1), change, |effects| self.run(effects)).ok()
 ///     }
 ///
-///     fn effect(&self, sum: u32) {
-///         if sum == 1 {
-///             self.add(10); // only appends: its effect runs after this one
+///     fn run(&self, effects: &mut VecDeque<u32>) {
+///         while let Some(sum) = effects.pop_front() {
+///             if sum == 1 {
+///                 self.add(10); // only appends: its effect runs after this one
+///             }
 ///         }
 ///     }
 /// }
@@ -52,48 +74,49 @@ use crate::sync::{Mutex, MutexGuard};
 /// assert_eq!(core.add(1), Some(1));
 /// assert_eq!(core.add(0), Some(11));
 /// ```
-pub struct Pump<S, E> {
-    inner: Mutex<Inner<S, E>>,
+pub struct Pump<S, B> {
+    inner: Mutex<Inner<S, B>>,
     /// What those left who did not wait for the lock, in order. Whoever holds it looks here after letting go.
-    late: Mutex<VecDeque<Late<S, E>>>,
+    late: Mutex<VecDeque<Late<S, B>>>,
 }
 
-type Change<S, E> = dyn FnOnce(&mut S, &mut Vec<E>) + Send;
+type Change<S, B> = dyn FnOnce(&mut S, &mut B) + Send;
 
-enum Late<S, E> {
-    Change(Box<Change<S, E>>),
+enum Late<S, B> {
+    Change(Box<Change<S, B>>),
     /// Whoever ran effects found the lock held and left: somebody else goes on.
     HandOver,
 }
 
 #[derive(Debug)]
-struct Inner<S, E> {
+struct Inner<S, B> {
     state: S,
     /// Effects that nobody has taken yet, in order.
-    queue: Vec<E>,
-    /// The other buffer: the queue and it change places, so that a steady state allocates nothing.
-    spare: Vec<E>,
+    queue: B,
+    /// The other batch: the queue and it change places, so that a steady state allocates nothing.
+    spare: B,
     /// True while somebody runs effects. Only that one sets it back, and only when the queue is empty.
     pumping: bool,
 }
 
 type Panic = Option<Box<dyn Any + Send>>;
 
-impl<S, E> Pump<S, E> {
+impl<S, B: Batch> Pump<S, B> {
     /// A pump around a state, with nothing to run.
     pub fn new(state: S) -> Self {
-        let inner = Inner { state, queue: Vec::new(), spare: Vec::new(), pumping: false };
+        let inner = Inner { state, queue: B::default(), spare: B::default(), pumping: false };
         Self { inner: Mutex::new(inner), late: Mutex::new(VecDeque::new()) }
     }
 
     /// Changes the state under the lock, then runs what is queued unless somebody else is at it.
     ///
-    /// `change` puts effects at the end of the queue. It must be short and must not enter again. `handle` runs one
-    /// effect without the lock and may enter: an `enter` from inside it, or from another thread meanwhile, only
+    /// `change` puts effects at the end of the queue. It must be short and must not enter again. `handle` runs the
+    /// effects of a batch without the lock and may enter: an `enter` from inside it, or from another thread meanwhile, only
     /// changes and appends, and returns before its own effects have run. So every caller has to pass a handler that
     /// does the same, and the one who runs effects may run those of others for as long as they keep coming.
     ///
-    /// What was posted before is carried out before.
+    /// `handle` takes an effect out of the batch before it runs it, and is called again while any is left. What was posted
+    /// before is carried out before.
     ///
     /// # Errors
     ///
@@ -104,9 +127,9 @@ impl<S, E> Pump<S, E> {
     /// Where `change` panics, nothing is run; what it had changed and queued stays, and the next `enter` takes it
     /// along. Where `handle` panics, the effects behind are run all the same, so that no wake waits for a later
     /// caller; then the first such panic goes on in the one who was running them.
-    pub fn enter<R, F>(&self, wait: Duration, change: F, mut handle: impl FnMut(E)) -> Result<R, F>
+    pub fn enter<R, F>(&self, wait: Duration, change: F, mut handle: impl FnMut(&mut B)) -> Result<R, F>
     where
-        F: FnOnce(&mut S, &mut Vec<E>) -> R,
+        F: FnOnce(&mut S, &mut B) -> R,
     {
         match self.inner.try_lock_for(wait) {
             Some(inner) => Ok(self.carry_out(inner, change, &mut handle)),
@@ -120,7 +143,7 @@ impl<S, E> Pump<S, E> {
     /// # Panics
     ///
     /// As [`Pump::enter`], in the one who carries it out.
-    pub fn post(&self, change: impl FnOnce(&mut S, &mut Vec<E>) + Send + 'static, mut handle: impl FnMut(E)) {
+    pub fn post(&self, change: impl FnOnce(&mut S, &mut B) + Send + 'static, mut handle: impl FnMut(&mut B)) {
         match self.inner.try_lock() {
             Some(inner) => self.carry_out(inner, change, &mut handle),
             None => {
@@ -135,9 +158,9 @@ impl<S, E> Pump<S, E> {
 
     fn carry_out<R>(
         &self,
-        inner: MutexGuard<'_, Inner<S, E>>,
-        change: impl FnOnce(&mut S, &mut Vec<E>) -> R,
-        handle: &mut impl FnMut(E),
+        inner: MutexGuard<'_, Inner<S, B>>,
+        change: impl FnOnce(&mut S, &mut B) -> R,
+        handle: &mut impl FnMut(&mut B),
     ) -> R {
         let (answer, first) = self.once(inner, change, handle);
         let second = self.sweep(handle);
@@ -151,7 +174,7 @@ impl<S, E> Pump<S, E> {
     ///
     /// A post puts its change there before it tries the lock, and a holder looks there after it let go: whichever of
     /// the two came second sees the other.
-    fn sweep(&self, handle: &mut impl FnMut(E)) -> Panic {
+    fn sweep(&self, handle: &mut impl FnMut(&mut B)) -> Panic {
         let mut panic = None;
         while !self.late.lock().is_empty() {
             let Some(inner) = self.inner.try_lock() else { return panic };
@@ -164,9 +187,9 @@ impl<S, E> Pump<S, E> {
     /// One change behind those that were posted, and what is queued unless somebody is at it.
     fn once<R>(
         &self,
-        mut inner: MutexGuard<'_, Inner<S, E>>,
-        change: impl FnOnce(&mut S, &mut Vec<E>) -> R,
-        handle: &mut impl FnMut(E),
+        mut inner: MutexGuard<'_, Inner<S, B>>,
+        change: impl FnOnce(&mut S, &mut B) -> R,
+        handle: &mut impl FnMut(&mut B),
     ) -> (R, Panic) {
         self.take_late(&mut inner);
         let Inner { state, queue, .. } = &mut *inner;
@@ -181,7 +204,7 @@ impl<S, E> Pump<S, E> {
         (answer, self.run(batch, handle))
     }
 
-    fn take_late(&self, inner: &mut Inner<S, E>) {
+    fn take_late(&self, inner: &mut Inner<S, B>) {
         loop {
             // One at a time, each taken out in a statement of its own: one that panics loses no other, and none is
             // carried out with this lock held.
@@ -195,12 +218,12 @@ impl<S, E> Pump<S, E> {
     }
 
     /// Runs batch after batch until the queue is empty, and returns the first panic.
-    fn run(&self, mut batch: Vec<E>, handle: &mut impl FnMut(E)) -> Panic {
+    fn run(&self, mut batch: B, handle: &mut impl FnMut(&mut B)) -> Panic {
         let mut panic = None;
         loop {
-            for effect in batch.drain(..) {
+            while !batch.is_empty() {
                 // A handler is used again after it panicked: what it shares with the state is behind the lock.
-                if let Err(caught) = catch_unwind(AssertUnwindSafe(|| handle(effect))) {
+                if let Err(caught) = catch_unwind(AssertUnwindSafe(|| handle(&mut batch))) {
                     panic.get_or_insert(caught);
                 }
             }
@@ -211,8 +234,8 @@ impl<S, E> Pump<S, E> {
             };
             if inner.queue.is_empty() {
                 inner.pumping = false;
-                batch.shrink_to(EFFECTS_ROOM);
-                inner.queue.shrink_to(EFFECTS_ROOM);
+                batch.trim();
+                inner.queue.trim();
                 inner.spare = batch;
                 return panic;
             }
@@ -221,7 +244,7 @@ impl<S, E> Pump<S, E> {
     }
 }
 
-impl<S: fmt::Debug, E: fmt::Debug> fmt::Debug for Pump<S, E> {
+impl<S: fmt::Debug, B: fmt::Debug> fmt::Debug for Pump<S, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pump").field("inner", &self.inner).finish_non_exhaustive()
     }
@@ -235,28 +258,39 @@ mod tests {
 
     use super::*;
 
+    type Queue = VecDeque<u32>;
+
     /// Enters and waits for as long as it takes.
-    fn enter<S, E, R>(
-        pump: &Pump<S, E>,
-        change: impl FnOnce(&mut S, &mut Vec<E>) -> R,
-        handle: impl FnMut(E),
+    fn enter<S, B: Batch, R>(
+        pump: &Pump<S, B>,
+        change: impl FnOnce(&mut S, &mut B) -> R,
+        handle: impl FnMut(&mut B),
     ) -> R {
         pump.enter(Duration::from_secs(20), change, handle).unwrap_or_else(|_| panic!("the lock is held"))
+    }
+
+    /// A handler that runs one effect after another.
+    fn each<E>(mut run: impl FnMut(E)) -> impl FnMut(&mut VecDeque<E>) {
+        move |batch| {
+            while let Some(effect) = batch.pop_front() {
+                run(effect);
+            }
+        }
     }
 
     #[test]
     fn an_effect_that_enters_is_followed_by_what_it_queued() {
         let (pump, ran, depth) = (Pump::new(()), RefCell::new(Vec::new()), Cell::new(0));
-        fn nested(pump: &Pump<(), u32>, ran: &RefCell<Vec<u32>>, depth: &Cell<u32>, effects: &[u32]) {
-            let handle = |effect: u32| {
+        fn nested(pump: &Pump<(), Queue>, ran: &RefCell<Vec<u32>>, depth: &Cell<u32>, effects: &[u32]) {
+            let handle = each(|effect: u32| {
                 assert_eq!(depth.replace(1), 0, "one effect inside another");
                 ran.borrow_mut().push(effect);
                 if effect < 100 {
                     nested(pump, ran, depth, &[effect + 100, effect + 200]);
                 }
                 depth.set(0);
-            };
-            enter(pump, |(), queue| queue.extend_from_slice(effects), handle);
+            });
+            enter(pump, |(), queue| queue.extend(effects), handle);
         }
         nested(&pump, &ran, &depth, &[1, 2]);
         assert_eq!(*ran.borrow(), [1, 2, 101, 201, 102, 202]);
@@ -265,37 +299,39 @@ mod tests {
     #[test]
     fn a_panic_in_a_handler_skips_no_effect_and_leaves_the_pump_usable() {
         let (pump, ran) = (Pump::new(0), RefCell::new(Vec::new()));
-        let handle = |effect: u32| {
-            ran.borrow_mut().push(effect);
-            assert!(effect.is_multiple_of(2), "odd {effect}");
+        let handle = || {
+            each(|effect: u32| {
+                ran.borrow_mut().push(effect);
+                assert!(effect.is_multiple_of(2), "odd {effect}");
+            })
         };
         let entered = catch_unwind(AssertUnwindSafe(|| {
-            enter(&pump, |_, queue| queue.extend([1, 2, 3, 4]), handle);
+            enter(&pump, |_, queue: &mut Queue| queue.extend([1, 2, 3, 4]), handle());
         }));
         let message = entered.unwrap_err().downcast::<String>().unwrap();
         assert_eq!(*message, "odd 1", "the first panic is the one that goes on");
         assert_eq!(*ran.borrow(), [1, 2, 3, 4]);
-        enter(&pump, |_, queue| queue.push(6), handle);
+        enter(&pump, |_, queue| queue.push_back(6), handle());
         assert_eq!(*ran.borrow(), [1, 2, 3, 4, 6]);
     }
 
     #[test]
     fn what_a_panicking_change_had_queued_runs_with_the_next_one() {
         let (pump, ran) = (Pump::new(()), RefCell::new(Vec::new()));
-        let handle = |effect: u32| ran.borrow_mut().push(effect);
+        let handle = || each(|effect: u32| ran.borrow_mut().push(effect));
         let entered = catch_unwind(AssertUnwindSafe(|| {
             enter(
                 &pump,
-                |(), queue| {
-                    queue.push(1);
+                |(), queue: &mut Queue| {
+                    queue.push_back(1);
                     panic!("in the change");
                 },
-                handle,
+                handle(),
             );
         }));
         assert!(entered.is_err());
         assert!(ran.borrow().is_empty());
-        enter(&pump, |(), queue| queue.push(2), handle);
+        enter(&pump, |(), queue| queue.push_back(2), handle());
         assert_eq!(*ran.borrow(), [1, 2]);
     }
 
@@ -306,11 +342,11 @@ mod tests {
         let again = || {
             enter(
                 &pump,
-                |(), queue: &mut Vec<u8>| {
-                    queue.push(1);
-                    buffers.borrow_mut().push(queue.as_ptr());
+                |(), queue: &mut Queue| {
+                    queue.push_back(1);
+                    buffers.borrow_mut().push(queue.as_slices().0.as_ptr());
                 },
-                drop,
+                VecDeque::clear,
             );
         };
         (0..10).for_each(|_| again());
@@ -324,7 +360,11 @@ mod tests {
     fn a_burst_gives_its_room_back() {
         let pump = Pump::new(());
         for _ in 0..2 {
-            enter(&pump, |(), queue| queue.extend(0..20 * EFFECTS_ROOM), drop);
+            enter(
+                &pump,
+                |(), queue: &mut VecDeque<usize>| queue.extend(0..20 * EFFECTS_ROOM),
+                VecDeque::clear,
+            );
             let inner = pump.inner.lock();
             assert!(inner.queue.capacity() + inner.spare.capacity() <= 2 * EFFECTS_ROOM);
         }
@@ -341,14 +381,14 @@ mod tests {
                         enter(
                             &pump,
                             |next: &mut u64, queue| {
-                                queue.push(*next);
+                                queue.push_back(*next);
                                 *next += 1;
                             },
-                            |effect| {
+                            each(|effect| {
                                 assert!(!busy.swap(true, Ordering::Relaxed), "two at a time");
                                 ran.lock().push(effect);
                                 busy.store(false, Ordering::Relaxed);
-                            },
+                            }),
                         );
                     }
                 });
@@ -362,51 +402,46 @@ mod tests {
         let (pump, ran) = (Pump::new(1), RefCell::new(Vec::new()));
         let _held = pump.inner.lock();
         let begun = std::time::Instant::now();
-        let change =
-            pump.enter(Duration::from_millis(20), |n: &mut i32, _| *n, |n: i32| ran.borrow_mut().push(n));
+        let handle = each(|n: u32| ran.borrow_mut().push(n));
+        let change = pump.enter(Duration::from_millis(20), |n: &mut u32, _: &mut Queue| *n, handle);
         assert!(begun.elapsed() >= Duration::from_millis(20));
-        assert_eq!(change.map_err(|change| change(&mut 7, &mut Vec::new())), Err(7));
+        assert_eq!(change.map_err(|change| change(&mut 7, &mut Queue::new())), Err(7));
         assert!(ran.borrow().is_empty());
     }
 
     #[test]
     fn what_was_posted_while_the_lock_was_held_is_carried_out_first_and_in_order() {
         let (pump, ran) = (Pump::new(Vec::new()), RefCell::new(Vec::new()));
+        let handle = || each(|n: u32| ran.borrow_mut().push(n));
         let held = pump.inner.lock();
         for n in 0..3 {
-            pump.post(
-                move |state: &mut Vec<i32>, queue| {
-                    state.push(n);
-                    queue.push(n);
-                },
-                |n| ran.borrow_mut().push(n),
-            );
+            let change = move |state: &mut Vec<u32>, queue: &mut Queue| {
+                state.push(n);
+                queue.push_back(n);
+            };
+            pump.post(change, handle());
         }
         assert!(held.state.is_empty() && ran.borrow().is_empty());
         drop(held);
-        let seen = enter(&pump, |state, _| state.clone(), |n| ran.borrow_mut().push(n));
+        let seen = enter(&pump, |state, _| state.clone(), handle());
         assert_eq!((seen, ran.into_inner()), (vec![0, 1, 2], vec![0, 1, 2]));
     }
 
     #[test]
     fn the_holder_carries_out_what_was_posted_meanwhile() {
         let (pump, ran) = (Pump::new(0), Mutex::new(Vec::new()));
-        let handle = |n| ran.lock().push(n);
-        let change = |state: &mut i32, _: &mut Vec<i32>| {
+        let handle = || each(|n: u32| ran.lock().push(n));
+        let post = |state: &mut u32, queue: &mut Queue| {
+            *state += 1;
+            queue.push_back(*state);
+        };
+        let change = |state: &mut u32, _: &mut Queue| {
             thread::scope(|scope| {
-                scope.spawn(|| {
-                    pump.post(
-                        |state, queue| {
-                            *state += 1;
-                            queue.push(*state);
-                        },
-                        handle,
-                    )
-                });
+                scope.spawn(|| pump.post(post, handle()));
             });
             *state
         };
-        assert_eq!(enter(&pump, change, handle), 0);
+        assert_eq!(enter(&pump, change, handle()), 0);
         assert_eq!(*ran.lock(), [1]);
     }
 
@@ -414,23 +449,25 @@ mod tests {
     fn who_runs_effects_leaves_them_to_whoever_holds_the_lock() {
         let (pump, ran) = (Pump::new(()), Mutex::new(Vec::new()));
         let (at_it, held) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
-        let handle = |n| {
-            ran.lock().push((n, thread::current().id()));
-            if n == 1 {
-                at_it.wait();
-                held.wait();
-            }
+        let handle = || {
+            each(|n: u32| {
+                ran.lock().push((n, thread::current().id()));
+                if n == 1 {
+                    at_it.wait();
+                    held.wait();
+                }
+            })
         };
         thread::scope(|scope| {
-            let first = scope.spawn(|| enter(&pump, |(), queue| queue.push(1), handle));
+            let first = scope.spawn(|| enter(&pump, |(), queue| queue.push_back(1), handle()));
             at_it.wait();
-            let change = |(): &mut (), queue: &mut Vec<i32>| {
-                queue.push(2);
+            let change = |(): &mut (), queue: &mut Queue| {
+                queue.push_back(2);
                 held.wait();
                 // It leaves while the lock is held here.
                 first.join().unwrap();
             };
-            enter(&pump, change, handle);
+            enter(&pump, change, handle());
         });
         let ran = ran.into_inner();
         assert_eq!(ran.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [1, 2]);

@@ -3,11 +3,12 @@
 
 use fanin_protocol::limits::DEPTH_MAX;
 use fanin_protocol::record::{
-    GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, MessageTaken, RunEnded,
-    RunOutcome, RunStarted, StopTarget, StoreOpened, TakenBy,
+    GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, LimitName, LimitsSet,
+    MessageTaken, Next, RunEnded, RunOutcome, RunStarted, StopTarget, StoreOpened, TakenBy,
 };
 use fanin_protocol::{
-    Cause, Entry, Fence, JobId, Lifetime, NodeId, Outcome, PartState, Record, SessionId, Status, ToolPart,
+    Cause, Code, Entry, Fence, JobId, Lifetime, NodeId, Outcome, PartState, Record, SessionId, Status,
+    ToolPart,
 };
 
 use super::{GroupSeen, JobSeen, Ledger, RunSeen, SessionSeen};
@@ -48,7 +49,8 @@ impl Ledger {
             Record::MessagePosted(body) => self.message_posted(body),
             Record::MessageTaken(body) => self.message_taken(body),
             Record::Note(_) => Ok(()),
-            Record::MessageSent(_) | Record::Usage(_) | Record::LimitsSet(_) => {
+            Record::LimitsSet(body) => self.limits_set(body),
+            Record::MessageSent(_) | Record::Usage(_) => {
                 Err(Broken { rule: "G2", what: format!("{} has no command yet", record.kind()) })
             }
         }
@@ -123,6 +125,7 @@ impl Ledger {
             run: None,
             runs: 0,
             last: None,
+            retry_at_ms: None,
             stop: None,
             ended: None,
             taken: false,
@@ -148,11 +151,6 @@ impl Ledger {
     }
 
     fn job_ended(&mut self, body: &JobEnded) -> Kept {
-        let unanswered = self.jobs.get(&body.job).map_or(0, |job| self.unanswered(job));
-        let answered = unanswered == 0 || body.status != Status::Completed;
-        ensure(answered, "J-6", || {
-            format!("{} completes with {unanswered} follow-ups unanswered", body.job)
-        })?;
         self.subtree_over(&body.job)?;
         self.follows_above(body)?;
         let job = self.live_job(&body.job)?;
@@ -164,7 +162,7 @@ impl Ledger {
             }
             Some((StopTarget::Error, cause)) => body.status == Status::Error && body.cause == Some(cause),
             Some((StopTarget::Requeue, _)) => false,
-            None if job.runs == 0 => body.status != Status::Completed,
+            None if job.runs == 0 || job.retry_at_ms.is_some() => body.status != Status::Completed,
             None => {
                 let completed = job.last == Some(RunOutcome::Completed);
                 body.status == if completed { Status::Completed } else { Status::Error }
@@ -176,9 +174,11 @@ impl Ledger {
         let gives_cause = body.cause.is_some() == (body.status != Status::Completed);
         ensure(gives_cause, "G2", || format!("cause of {body:?}"))?;
         let never_ran = job.runs == 0;
+        let retries = job.retry_at_ms.take().is_some();
         job.ended = Some(body.clone());
         let session = job.session.clone();
-        self.queued -= u32::from(never_ran);
+        self.queued -= u32::from(never_ran || retries);
+        self.retrying -= u32::from(retries);
         if let Some(session) = self.sessions.get_mut(&session) {
             session.queued -= u32::from(never_ran);
         }
@@ -219,17 +219,23 @@ impl Ledger {
                 ensure(session.turns == body.attempt, "G2", || format!("turn {} of {id}", body.attempt))?;
             }
             NodeId::Job(id) => {
-                let going = self.is_going_down(&NodeId::Job(id.clone()));
+                // Its own last try may have failed: that takes down what hung below it, not the next try.
+                let parent = self.live_job(id)?.parent.clone();
+                let going = self.is_going_down(&parent);
                 ensure(!going, "SC-2", || format!("{id} starts below one that goes"))?;
                 let job = self.live_job(id)?;
                 ensure(job.run.is_none(), "A-1", || format!("two runs of {id}"))?;
-                ensure(job.runs == 0 && job.stop.is_none(), "G7", || format!("a new run of {id}"))?;
+                let retries = job.retry_at_ms.take().is_some();
+                let may_run = (job.runs == 0 || retries) && job.stop.is_none();
+                ensure(may_run, "G7", || format!("a new run of {id}"))?;
+                ensure(job.runs + 1 == body.attempt, "G2", || format!("try {} of {id}", body.attempt))?;
                 job.run = Some(fence);
                 job.runs += 1;
                 let (group, session, lifetime) = (job.group.clone(), job.session.clone(), job.lifetime);
                 self.running += 1;
                 self.queued -= 1;
-                self.in_turn(id, &session, lifetime)?;
+                self.retrying -= u32::from(retries);
+                self.in_turn(id, &session, (lifetime, retries))?;
                 let voided = self.groups.get(&group).is_some_and(|group| group.voided);
                 ensure(!voided, "BAR-9", || format!("{id} starts and its group is voided"))?;
             }
@@ -240,14 +246,19 @@ impl Ledger {
     }
 
     /// SC-9: sessions in turn, and launch order inside one.
-    fn in_turn(&mut self, id: &JobId, session: &SessionId, lifetime: Lifetime) -> Kept {
-        let is_before = |job: &&JobSeen| job.session == *session && job.lifetime < lifetime;
+    fn in_turn(&mut self, id: &JobId, session: &SessionId, (lifetime, retries): (Lifetime, bool)) -> Kept {
+        if self.is_rated || self.failed_starts > 20 {
+            return Ok(());
+        }
+        // One that is tried again stands behind those that came up meanwhile.
+        let is_before =
+            |job: &&JobSeen| job.session == *session && job.lifetime < lifetime && job.retry_at_ms.is_none();
         let mut queued = self.jobs.values().filter(|job| job.status() == Status::Queued);
         let passed = queued.find(is_before);
         ensure(passed.is_none(), "SC-9", || format!("{id} starts before {passed:?}"))?;
         for (other, seen) in &mut self.sessions {
             if other == session {
-                seen.queued -= 1;
+                seen.queued -= u32::from(!retries);
                 seen.passed_by.clear();
             } else if seen.queued > 0 {
                 let is_first = seen.passed_by.insert(session.clone());
@@ -258,7 +269,7 @@ impl Ledger {
     }
 
     fn run_ended(&mut self, body: &RunEnded) -> Kept {
-        self.posts_at_end(body.run)?;
+        self.posts_at_end(body)?;
         let run = self.open_run(body.run)?;
         let open = run.parts.iter().filter(|part| !part.state.is_terminal()).count();
         ensure(open == 0, "G4", || format!("run {} ends with {open} open parts", body.run))?;
@@ -269,10 +280,35 @@ impl Ledger {
                 let job = self.live_job(&id)?;
                 job.run = None;
                 job.last = Some(body.outcome);
+                if let Next::Retry { not_before_ms } = body.next {
+                    let may = job.stop.is_none() && body.outcome == RunOutcome::Failed;
+                    ensure(may, "J-17", || format!("{id} is tried again after {:?}", job.stop))?;
+                    job.retry_at_ms = Some(not_before_ms);
+                    self.queued += 1;
+                    self.retrying += 1;
+                }
+                let by_system =
+                    matches!(body.code, None | Some(Code::Os)) && body.cause == Some(Cause::Spawn);
+                let start = body.code == Some(Code::Start) || by_system;
+                self.failed_starts += u32::from(start || body.cause == Some(Cause::Failed));
                 self.running -= 1;
             }
         }
         Ok(())
+    }
+
+    fn limits_set(&mut self, body: &LimitsSet) -> Kept {
+        let names: Vec<LimitName> = body.limits.keys().copied().collect();
+        match &body.node {
+            None => ensure(names == [LimitName::Slots], "SC-11", || format!("{body:?}")),
+            Some(NodeId::Job(id)) => {
+                self.extended += 1;
+                let is_stopping = self.live_job(id)?.stop.is_some();
+                let fits = !is_stopping && !names.is_empty() && !names.contains(&LimitName::Slots);
+                ensure(fits, "SC-19", || format!("{body:?}"))
+            }
+            Some(NodeId::Session(_)) => ensure(false, "SC-19", || format!("{body:?}")),
+        }
     }
 
     /// forward only, a start once set stays, an end is not before it.

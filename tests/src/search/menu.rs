@@ -11,6 +11,8 @@ use crate::world::{Options, World};
 pub struct Menu {
     /// Jobs that may run at once.
     pub slots: Option<u32>,
+    /// So many commands may start in so many milliseconds.
+    pub rate: Option<(usize, u64)>,
     /// Launches to choose from, each as a script; one whose jobs are known is on the menu once more only in
     /// `repeats`.
     pub launches: Vec<&'static str>,
@@ -22,6 +24,8 @@ pub struct Menu {
     pub ends: Vec<How>,
     /// Runners say that they are up.
     pub binds: bool,
+    /// Runs show signs of work that only the host sees.
+    pub beats: bool,
     /// States that the one part of a run can be reported in.
     pub parts: Vec<PartState>,
     /// Turns of the session.
@@ -34,6 +38,8 @@ pub struct Menu {
     pub time: bool,
     /// Crashes; each is followed by an opening.
     pub crashes: u32,
+    /// How often a job may be given more time.
+    pub extends: u32,
     /// Anything else, as scripts: stops, closes, and what will be refused.
     pub others: Vec<&'static str>,
     /// What may come before the opening after a crash.
@@ -45,6 +51,7 @@ impl Menu {
     pub(super) fn start(&self) -> World {
         let options = Options {
             slots: self.slots,
+            rate: self.rate,
             grace_ms: 10,
             fold_each: true,
             wall_stands: true,
@@ -59,7 +66,8 @@ impl Menu {
 
     /// How a script of this search begins.
     pub(super) fn head(&self) -> String {
-        self.slots.map_or_else(|| "slots none".into(), |slots| format!("slots {slots}"))
+        let slots = self.slots.map_or_else(|| "slots none".into(), |slots| format!("slots {slots}"));
+        self.rate.map_or_else(|| slots.clone(), |(starts, ms)| format!("{slots}; rate {starts} {ms}"))
     }
 
     /// What can happen in a world. The order is that of the menu, so that a choice can be named by its place.
@@ -83,6 +91,7 @@ impl Menu {
             ops.push(Op::Crash);
         }
         scripts(&self.others, ops);
+        ops.retain(|op| !matches!(op, Op::Extend(..)) || world.ledger.extended < self.extends);
     }
 
     fn launches(&self, world: &World, ops: &mut Vec<Op>) {
@@ -129,6 +138,9 @@ impl Menu {
         }
         if self.binds {
             ops.push(Op::Bind(id.clone()));
+        }
+        if self.beats {
+            ops.push(Op::Beat(id.clone()));
         }
         ops.extend(self.parts.iter().map(|state| Op::Part(id.clone(), 1, PartKind::Tool, *state)));
         ops.extend(self.ends.iter().map(|how| Op::End(id.clone(), *how)));

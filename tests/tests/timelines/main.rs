@@ -3,11 +3,14 @@
 mod clocks;
 mod groups;
 mod jobs;
+mod limits;
 mod lives;
 mod messages;
 mod parts;
 mod recovery;
+mod retries;
 mod shutdown;
+mod starts;
 mod stops;
 mod tree;
 mod waits;

@@ -99,7 +99,7 @@ fn words_to_a_session_that_is_closed_are_void_or_refused() {
 #[test]
 fn a_follow_up_is_answered_before_its_job_ends() {
     check(
-        "start as=g a; listen a; extend a m1; silent a; took a m1; silent a; extend a m2; end a",
+        "start as=g a; listen a; tell a m1; silent a; took a m1; silent a; tell a m2; end a",
         expect![[r#"
         job.queued a
         group.sealed [a]
@@ -119,7 +119,7 @@ fn a_follow_up_is_answered_before_its_job_ends() {
 #[test]
 fn a_follow_up_is_accepted_only_while_its_run_listens() {
     check(
-        "slots 1; extend a m1; start as=g a; extend a m1; start as=h b; extend b m1; listen a; stop a; extend a m1; end a; extend a m1",
+        "slots 1; tell a m1; start as=g a; tell a m1; start as=h b; tell b m1; listen a; stop a; tell a m1; end a; tell a m1",
         expect![[r#"
         = refused: job `a` is not known here
         job.queued a
@@ -144,7 +144,7 @@ fn a_follow_up_is_accepted_only_while_its_run_listens() {
 #[test]
 fn a_job_that_leaves_a_follow_up_unanswered_does_not_complete() {
     check(
-        "start as=g a; listen a; extend a m1; extend a m2; took a m1; end a; wait w1 wake; ack w1",
+        "start as=g a; listen a; tell a m1; tell a m2; took a m1; end a; wait w1 wake; ack w1",
         expect![[r#"
         job.queued a
         group.sealed [a]
@@ -167,7 +167,7 @@ fn a_job_that_leaves_a_follow_up_unanswered_does_not_complete() {
 #[test]
 fn a_follow_up_is_void_where_its_run_fails_or_is_stopped_or_lost_in_a_crash() {
     check(
-        "start as=g a; listen a; extend a m1; end a failed; start as=h b; listen b; extend b m2; stop b grace=0; after 3000; start as=i c; listen c; extend c m3; crash; open",
+        "start as=g a; listen a; tell a m1; end a failed; start as=h b; listen b; tell b m2; stop b grace=0; after 3000; start as=i c; listen c; tell c m3; crash; open",
         expect![[r#"
         job.queued a
         group.sealed [a]
@@ -209,7 +209,7 @@ fn a_follow_up_is_void_where_its_run_fails_or_is_stopped_or_lost_in_a_crash() {
 #[test]
 fn a_follow_up_reaches_one_life_only() {
     check(
-        "start as=g a; listen a; end a; start again as=h a; extend a m1; late a; took a m1; end a",
+        "start as=g a; listen a; end a; start again as=h a; tell a m1; late a; took a m1; end a",
         expect![[r#"
         job.queued a
         group.sealed [a]

@@ -254,6 +254,30 @@ fn a_state_folder_that_takes_nothing_is_one_warning_and_no_more() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_state_folder_where_nobody_may_write_is_one_warning_too() {
+    let place = Place::new();
+    // Not even for root.
+    let mut command = place.command(&["run", "--quiet", "echo fine"]);
+    command.env("FANIN_STATE_DIR", "/proc/sys/fanin");
+    let ended = Running::start(command).end();
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(0), 1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("is not kept in /proc/sys/fanin"), "{}", ended.stderr);
+    assert!(ended.stdout.ends_with("    fine\n"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_result_that_cannot_be_kept_is_a_warning_and_the_plan_can_run_again() {
+    let place = Place::new();
+    let in_the_way = "mkdir \"$(echo state/runs/grp_*)/result.json\"";
+    let ended = place.run(&["--quiet", in_the_way, "exit 3"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("fanin: warning: this run is not kept in "), "{}", ended.stderr);
+    fs::remove_dir(place.state().join("runs").join(ended.again()[2]).join("result.json")).unwrap();
+    assert_eq!(Running::start(place.command(&ended.again())).end().code, Some(1));
+}
+
+#[test]
 fn nothing_is_kept_where_that_is_not_wanted() {
     let place = Place::new();
     assert_eq!(place.run(&["--no-keep", "true"]).code, Some(0));

@@ -1,5 +1,6 @@
 //! The pump: each effect once, in order, never two at a time, and none left behind.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex as Plain;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use loom::thread;
 
 /// Numbers the effects in the order of the changes; effects come back with more where they are told to.
 struct Core {
-    pump: Pump<u8, Effect>,
+    pump: Pump<u8, VecDeque<Effect>>,
     busy: AtomicBool,
     ran: Plain<Vec<u8>>,
 }
@@ -34,20 +35,26 @@ impl Core {
     }
 
     fn enter(&self, effects: &[Then]) {
-        let entered = self.pump.enter(Duration::MAX, Self::change(effects), |effect| self.effect(effect));
+        let entered = self.pump.enter(Duration::MAX, Self::change(effects), |batch| self.run(batch));
         assert!(entered.is_ok(), "a model has no time that could run out");
     }
 
     fn post(&self, effects: &'static [Then]) {
-        self.pump.post(Self::change(effects), |effect| self.effect(effect));
+        self.pump.post(Self::change(effects), |batch| self.run(batch));
     }
 
-    fn change(effects: &[Then]) -> impl FnOnce(&mut u8, &mut Vec<Effect>) {
+    fn change(effects: &[Then]) -> impl FnOnce(&mut u8, &mut VecDeque<Effect>) {
         move |next, queue| {
             for &then in effects {
-                queue.push(Effect { number: *next, then });
+                queue.push_back(Effect { number: *next, then });
                 *next += 1;
             }
+        }
+    }
+
+    fn run(&self, batch: &mut VecDeque<Effect>) {
+        while let Some(effect) = batch.pop_front() {
+            self.effect(effect);
         }
     }
 
@@ -66,7 +73,7 @@ impl Core {
 
     /// All that was queued has run, in order.
     fn check(&self, total: u8) {
-        let next = self.pump.enter(Duration::MAX, |next, _| *next, |effect| self.effect(effect));
+        let next = self.pump.enter(Duration::MAX, |next, _| *next, |batch| self.run(batch));
         assert_eq!(next.ok(), Some(total));
         assert_eq!(*self.ran.lock().unwrap(), (0..total).collect::<Vec<_>>());
     }
