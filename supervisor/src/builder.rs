@@ -12,7 +12,7 @@ use fanin_protocol::spec::millis;
 use tokio::runtime::Handle;
 
 use crate::chance;
-use crate::clock::{Clock, Clocks, SystemClock};
+use crate::clock::{Clock, Clocks};
 use crate::core::{CallError, Core};
 use crate::runner::Runner;
 use crate::scope::Scope;
@@ -58,7 +58,8 @@ pub struct Builder {
     gate: Duration,
     rates: Vec<(JobKind, usize, Duration)>,
     tail: usize,
-    clock: Box<dyn Clock>,
+    /// `None` for the system's.
+    clock: Option<Box<dyn Clock>>,
 }
 
 impl Default for Builder {
@@ -70,7 +71,7 @@ impl Default for Builder {
             gate: GATE_WAIT,
             rates: Vec::new(),
             tail: TAIL_RECORDS,
-            clock: Box::new(SystemClock),
+            clock: None,
         }
     }
 }
@@ -123,7 +124,7 @@ impl Builder {
     /// The wall clock for the times in records.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Box::new(clock);
+        self.clock = Some(Box::new(clock));
         self
     }
 

@@ -11,10 +11,11 @@ use std::time::Duration;
 use fanin_machine::log::Log;
 use fanin_machine::pump::{Batch, Pump};
 use fanin_machine::{
-    Answer, Command, Effect, Ended, KillStage, Launch, Launched, Mono, Out, Refusal, Reply, Report, RunRef,
-    Said, State, WaiterId, step,
+    Answer, Command, Effect, Ended, KillStage, Launch, Launched, Mono, Now, Out, Refusal, Reply, Report,
+    RunRef, Said, State, WaiterId, step,
 };
 use fanin_protocol::limits::{EFFECTS_ROOM, GATE_PAUSE, GATE_TRY, LOOK_WAIT, MESSAGE_BYTES_MAX};
+use fanin_protocol::spec::millis;
 use fanin_protocol::{JobId, JobKind, Lifetime, MessageId, Spec, text};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -100,6 +101,8 @@ enum Act {
 struct Gated {
     state: State,
     hosted: Hosted,
+    /// When the last step was.
+    now: Option<Now>,
     /// Set while a step is under way. Found set, a step has panicked.
     in_step: bool,
     /// Set once nothing may be decided or written any more.
@@ -130,7 +133,7 @@ impl Core {
         gate_wait: Duration,
     ) -> Self {
         let (state, hosted) = (State::default(), Hosted::default());
-        let gated = Gated { state, hosted, in_step: false, closed: false };
+        let gated = Gated { state, hosted, now: None, in_step: false, closed: false };
         Self {
             pump: Pump::new(gated),
             gate_wait,
@@ -199,14 +202,14 @@ impl Core {
     where
         F: FnOnce(&mut Gated, &mut Released) -> Result<Option<Reply>, CallError>,
     {
-        let begun = self.clocks.instant();
+        let until = self.now().after(millis(self.gate_wait));
         loop {
             // A thread of the runtime is held for a moment only; whoever is at the gate as a rule needs less.
             change = match self.pump.enter(GATE_TRY, change, |released| self.release(released)) {
                 Ok(stepped) => return reply_of(stepped),
                 Err(change) => change,
             };
-            if begun.elapsed() >= self.gate_wait {
+            if self.now() >= until {
                 return Err(CallError::Busy);
             }
             tokio::time::sleep(GATE_PAUSE).await;
@@ -238,10 +241,12 @@ impl Core {
             return Err(CallError::Poisoned);
         }
         gated.in_step = true;
-        let (state, out) = (&mut gated.state, &mut released.out);
+        let (state, last, out) = (&mut gated.state, &mut gated.now, &mut released.out);
         let before = out.records.len();
-        // The time is read at the gate: it rises in the order of the steps.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| step(state, command, self.clocks.now(), out))) {
+        // The time is read at the gate, so that it rises in the order of the steps; the clock is anybody's code.
+        if let Err(panic) =
+            catch_unwind(AssertUnwindSafe(|| step(state, command, self.clocks.now(last), out)))
+        {
             tracing::error!(?panic, "the machine panicked; nothing more is decided");
             out.records.truncate(before);
             out.effects.clear();
@@ -328,7 +333,7 @@ impl Core {
             debug_assert!(false, "job {} was launched without a body or a runner", cell.job);
             return cell.ended(None);
         };
-        let task = body(Start(Arc::clone(&cell)));
+        let task = body(Start { cell: Arc::clone(&cell), scope: &self.scope });
         debug_assert!(cell.task.get().is_none(), "one run, two tasks");
         cell.task.get_or_init(|| task);
         if self.runner(cell.kind).is_some_and(|runner| runner.takes_messages()) {
@@ -348,7 +353,7 @@ impl Core {
 
     /// The time on the machine's clock.
     pub(crate) fn now(&self) -> Mono {
-        self.clocks.now().mono
+        self.clocks.mono()
     }
 
     /// Says when a run last showed a sign of work that was no report.
@@ -441,19 +446,21 @@ impl RunCell {
         let core = self.core();
         let said = match ending {
             None => Ended::Lost,
-            Some(Ending { failure, exit, output }) => {
+            Some(Ending { failure, exit, output, left }) => {
+                let left = left.map(Arc::new);
                 let excerpt = output.excerpt();
                 if excerpt.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8) {
                     core.outputs.lock().keep(self.lifetime, output);
                 }
                 match failure {
-                    None => Ended::Completed { output: excerpt, exit },
+                    None => Ended::Completed { output: excerpt, exit, left },
                     Some(failure) => Ended::Failed {
                         cause: failure.cause,
                         code: failure.code,
                         message: text::cut(&failure.message, MESSAGE_BYTES_MAX).into(),
                         output: excerpt,
                         exit,
+                        left,
                         is_safe: failure.is_safe,
                     },
                 }

@@ -36,7 +36,7 @@ impl Turn {
     }
 
     fn over(&self) -> Command {
-        let what = Said::Ended(Ended::Completed { output: None, exit: None });
+        let what = Said::Ended(Ended::Completed { output: None, exit: None, left: None });
         Command::Report(Report { run: self.run, what })
     }
 }

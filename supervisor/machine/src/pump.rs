@@ -401,10 +401,8 @@ mod tests {
     fn a_held_lock_gives_the_change_back_untouched() {
         let (pump, ran) = (Pump::new(1), RefCell::new(Vec::new()));
         let _held = pump.inner.lock();
-        let begun = std::time::Instant::now();
         let handle = each(|n: u32| ran.borrow_mut().push(n));
         let change = pump.enter(Duration::from_millis(20), |n: &mut u32, _: &mut Queue| *n, handle);
-        assert!(begun.elapsed() >= Duration::from_millis(20));
         assert_eq!(change.map_err(|change| change(&mut 7, &mut Queue::new())), Err(7));
         assert!(ran.borrow().is_empty());
     }

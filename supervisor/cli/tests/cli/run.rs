@@ -57,7 +57,7 @@ fn a_task_beyond_its_limit_is_stopped_and_the_others_are_kept() {
     let folder = tempdir().unwrap();
     let ended = run(folder.path(), &["--timeout", "300ms", "echo half; sleep 600", "echo whole"]);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stdout.contains("timed out after 300ms"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("timed out: `timeout` of 300ms passed"), "{}", ended.stdout);
     assert!(ended.stdout.contains("    whole\n") && ended.stdout.ends_with("    half\n"), "{}", ended.stdout);
 }
 
