@@ -27,7 +27,7 @@ pub use cause::{Cause, Code, Status};
 pub use envelope::{DecodeError, Envelope, FORMAT_VERSION};
 pub use event::{About, Cursor, Entry};
 pub use fault::Fault;
-pub use id::{Fence, GroupId, IdError, JobId, Lifetime, LogId, NodeId, Seq, SessionId};
+pub use id::{Fence, GroupId, IdError, JobId, Lifetime, LogId, MessageId, NodeId, Seq, SessionId};
 pub use job::{JobInfo, JobKind, JobList, Reason};
 pub use layout::LayoutError;
 pub use parent::{PARENT_VARIABLE, ParentMark, ParentMarkError};

@@ -165,6 +165,13 @@ pub const RESULT_BYTES_MAX: usize = 256 * 1024;
 /// Entries of a combined result; above, only members that did not complete are listed.
 pub const RESULT_ENTRIES_MAX: usize = 1_000;
 
+/// Messages that wait in one inbox, or follow-ups that wait for one run: with the longest text each, 64 MiB (SC-12).
+pub const INBOX_MESSAGES_MAX: usize = 256;
+
+/// Keys of posted messages that are remembered, so that one that is posted again is known: far longer than anybody
+/// repeats a call (J-21).
+pub const MESSAGE_KEYS_MAX: usize = 65_536;
+
 /// A panic's text, cut to what a screen shows (SC-7).
 pub const PANIC_BYTES_MAX: usize = 4 * 1024;
 
@@ -196,6 +203,20 @@ pub const SKIP_BATCHES: usize = 32;
 
 /// Effects whose room a pump keeps for the next change: more came from a burst, and its memory goes back.
 pub const EFFECTS_ROOM: usize = 1_024;
+
+/// How long a call waits for its turn at the gate before it answers `busy`; a step takes microseconds, so that long
+/// means that something is wrong (C-2).
+pub const GATE_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a call holds its thread for the gate before it lets others have it: longer than a step that is not huge.
+pub const GATE_TRY: Duration = Duration::from_millis(1);
+
+/// Pause between two such tries: short for a person, and little work while the gate is stuck.
+pub const GATE_PAUSE: Duration = Duration::from_millis(5);
+
+/// How long a look at the state holds its thread for the gate before it answers `busy`: a look is not awaited, so it
+/// gives up earlier than a call (C-2).
+pub const LOOK_WAIT: Duration = Duration::from_millis(100);
 
 /// Jobs that one step starts at the most: the first of a large fan-out run while the last are still being started,
 /// and no step holds the gate for long.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Code, Exit, Status};
 use crate::envelope::DecodeError;
-use crate::id::{Fence, GroupId, JobId, Lifetime, LogId, NodeId, Seq, SessionId};
+use crate::id::{Fence, GroupId, JobId, Lifetime, LogId, MessageId, NodeId, Seq, SessionId};
 use crate::job::JobKind;
 use crate::part::ToolPart;
 use crate::policy::{Policy, Threshold};
@@ -292,7 +292,7 @@ pub enum MessageClass {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessagePosted {
     /// Its key.
-    pub key: String,
+    pub key: MessageId,
     /// Whose inbox.
     pub to: NodeId,
     /// Of what kind.
@@ -321,7 +321,9 @@ pub enum TakenBy {
     Inbox,
     /// All its results had been taken by waits before it fired.
     Results,
-    /// Nobody: its parent ended.
+    /// The run of a job, of a follow-up.
+    Run,
+    /// Nobody: whom it was for ended.
     Void,
 }
 
@@ -332,6 +334,9 @@ pub struct MessageTaken {
     pub keys: Vec<GroupId>,
     /// Single results that were taken.
     pub results: Vec<Lifetime>,
+    /// Posted messages that are closed.
+    #[serde(default)]
+    pub messages: Vec<MessageId>,
     /// By whom.
     pub by: TakenBy,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fanin_machine::log::Log;
 use fanin_machine::{Command, Open, Rate};
 use fanin_protocol::JobKind;
-use fanin_protocol::limits::{GRACE, GRACE_MAX, LIMIT_MAX, RATE_STARTS_MAX, TAIL_RECORDS};
+use fanin_protocol::limits::{GATE_WAIT, GRACE, GRACE_MAX, LIMIT_MAX, RATE_STARTS_MAX, TAIL_RECORDS};
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::millis;
 use tokio::runtime::Handle;
@@ -55,6 +55,7 @@ pub struct Builder {
     runners: Vec<Arc<dyn Runner>>,
     slots: Option<usize>,
     grace: Duration,
+    gate: Duration,
     rates: Vec<(JobKind, usize, Duration)>,
     tail: usize,
     /// `None` for the system's.
@@ -67,6 +68,7 @@ impl Default for Builder {
             runners: Vec::new(),
             slots: None,
             grace: GRACE,
+            gate: GATE_WAIT,
             rates: Vec::new(),
             tail: TAIL_RECORDS,
             clock: None,
@@ -93,6 +95,14 @@ impl Builder {
     #[must_use]
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
+        self
+    }
+
+    /// How long a call waits for its turn before it answers `busy`; without it [`GATE_WAIT`]. A wait's own limit holds
+    /// whatever this is.
+    #[must_use]
+    pub const fn busy_after(mut self, wait: Duration) -> Self {
+        self.gate = wait;
         self
     }
 
@@ -146,8 +156,14 @@ impl Builder {
                 .collect(),
         };
         let clocks = Clocks::new(self.clock);
-        let core = Arc::new(Core::new(Log::new(log, self.tail), clocks, Scope::new(runtime), self.runners));
-        core.submit(Command::Open(open))?;
+        let core = Arc::new(Core::new(
+            Log::new(log, self.tail),
+            clocks,
+            Scope::new(runtime),
+            self.runners,
+            self.gate,
+        ));
+        core.submit(Command::Open(open)).await?;
         Ok(Supervisor { owner: Arc::new(Owner::new(core)) })
     }
 

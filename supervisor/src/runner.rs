@@ -30,6 +30,12 @@ pub trait Runner: Send + Sync + fmt::Debug + 'static {
     /// A sentence that names the input and the way out.
     fn check(&self, spec: &Spec) -> Result<(), String>;
 
+    /// True where its runs take follow-ups (J-24): it then asks [`RunContext::next_message`], and ends by
+    /// [`RunContext::last_message`].
+    fn takes_messages(&self) -> bool {
+        false
+    }
+
     /// The run. When the future is over, all that it started is gone, but for what its ending names as left.
     ///
     /// The runner calls [`RunContext::bound`] once it has the work in hand, and ends soon after

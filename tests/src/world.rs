@@ -3,7 +3,8 @@
 
 use fanin_machine::{
     Bound, Close, Command, Effect, Ended, Facts, Launch, Limit, Member, Mono, Now, Open, Out, Parent as By,
-    Rate, Reply, Report, RunRef, Said, SessionCommand, State, Stop, StopTarget, Take, WaiterId, Wanted, step,
+    Post, PostTarget, Rate, Reply, Report, RunRef, Said, SessionCommand, State, Stop, StopTarget, Take,
+    WaiterId, Wanted, step,
 };
 use fanin_protocol::record::Level;
 use fanin_protocol::{
@@ -340,6 +341,17 @@ impl World {
                 },
             )?,
             Op::End(id, how) => report(self.host.runs.get(id), Said::Ended(ended(id, *how)))?,
+            Op::Post(to, key) => Command::Post(Post {
+                to: match to {
+                    NodeId::Session(id) => PostTarget::Session(id.clone()),
+                    NodeId::Job(id) => PostTarget::Job(id.clone()),
+                },
+                key: key.clone(),
+                text: format!("words of {key}").into(),
+            }),
+            Op::Listen(id) => report(self.host.runs.get(id), Said::Listens)?,
+            Op::Silent(id) => report(self.host.runs.get(id), Said::Silent)?,
+            Op::Took(id, key) => report(self.host.runs.get(id), Said::Took(key.clone()))?,
             Op::Late(id, how) => report(self.host.old_runs.get(id), Said::Ended(ended(id, *how)))?,
             Op::Forged(run, at) => {
                 let (run, at) = (self.host.runs.get(run)?, self.host.runs.get(at)?);
@@ -374,6 +386,8 @@ impl World {
             Wish::Exact(by, id, lifetime) => Wanted::Exact(self.by(by)?, id.clone(), *lifetime),
             Wish::Group(by, group) => Wanted::Group(self.by(by)?, group.clone()),
             Wish::Wake(by) => Wanted::Wake(self.by(by)?),
+            Wish::Message(NodeId::Session(id)) => Wanted::Message(id.clone()),
+            Wish::Message(NodeId::Job(_)) => return None,
             Wish::Idle => Wanted::Idle,
         })
     }

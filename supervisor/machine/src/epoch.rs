@@ -9,7 +9,7 @@ use crate::job::Ending;
 use crate::out::Out;
 use crate::state::{Closing, GroupKey, JobKey, Node, SessionKey, Settings, State};
 use crate::stop::Intent;
-use crate::{dispatch, group, job, launch, retry, run, session, stop, sweep};
+use crate::{dispatch, group, job, launch, message, retry, run, session, stop, sweep};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
 pub(crate) fn is_open(state: &State) -> bool {
@@ -70,6 +70,9 @@ fn older_runs(state: &State) -> Vec<Node> {
 fn close_run(state: &mut State, node: Node, out: &mut Out) {
     let Some(fence) = run::open_fence(state, node) else { return };
     run::close_parts(state, node, out);
+    if let Node::Job(key) = node {
+        message::run_over(state, key, out);
+    }
     out.record(
         state,
         RunEnded {

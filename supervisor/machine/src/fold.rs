@@ -51,7 +51,7 @@ impl Near {
 /// What a record is about, and which run.
 pub(crate) type Subject = (Arc<About>, Option<Fence>);
 
-type Applied = Result<Subject, &'static str>;
+pub(crate) type Applied = Result<Subject, &'static str>;
 
 impl Facts {
     /// Applies a record and says what it is about.
@@ -119,8 +119,9 @@ impl Facts {
             Record::RunEnded(body) => self.run_ended(body, hint),
             Record::ToolPart(part) => self.part(part, hint),
             Record::GroupSealed(body) => self.group_sealed(ts_ms, body),
-            Record::GroupFired(body) => self.group_fired(body),
+            Record::GroupFired(body) => self.group_fired(seq, body),
             Record::GroupVoided(body) => self.group_voided(body),
+            Record::MessagePosted(body) => self.message_posted(seq, body),
             Record::MessageTaken(body) => self.message_taken(body),
             Record::LimitsSet(body) => self.limits_set(body, hint),
             Record::Note(body) => {
@@ -130,7 +131,7 @@ impl Facts {
                 Ok((about.unwrap_or_default(), body.run))
             }
             // No command of this version produces them; an older reader of them would be this one.
-            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) => {
+            Record::MessageSent(_) | Record::Usage(_) => {
                 Err("this version does not know what follows from it")
             }
         }
@@ -223,6 +224,7 @@ impl Facts {
             last: None,
             ended: None,
             taken: false,
+            unanswered: 0,
             below: None,
         });
         self.queued += 1;
@@ -272,6 +274,7 @@ impl Facts {
             sealed_at_ms: 0,
             counts: Counts::default(),
             fired: None,
+            fired_at: Seq(0),
             voided: None,
             taken: false,
         });
@@ -446,7 +449,7 @@ impl Facts {
         Ok(self.about_group(key))
     }
 
-    fn group_fired(&mut self, body: &GroupFired) -> Applied {
+    fn group_fired(&mut self, seq: Seq, body: &GroupFired) -> Applied {
         let (key, group) = self.find_group(&body.group)?;
         if group.fired.is_some() || group.voided.is_some() {
             return Err("the group has fired or is voided");
@@ -456,6 +459,7 @@ impl Facts {
         }
         let payload = body.payload.reveal().ok_or("it has no payload")?;
         group.fired = Some(Arc::clone(payload));
+        group.fired_at = seq;
         let parent = group.parent;
         if let Some(below) = self.below_mut(parent) {
             below.open.remove(&key);
@@ -499,6 +503,9 @@ impl Facts {
     fn message_taken(&mut self, body: &MessageTaken) -> Applied {
         // All of it is looked at before anything changes.
         let (groups, jobs) = (self.owed_groups(&body.keys)?, self.owed_results(&body.results)?);
+        let posts = self.owed_posts(&body.messages)?;
+        let to = posts.first().map(|(node, _)| *node);
+        self.take_posts(posts, body.by);
         for key in &groups {
             let Some(group) = self.groups.get_mut(key.index()) else { continue };
             group.taken = true;
@@ -522,7 +529,7 @@ impl Facts {
             // Of several groups only the session is the same.
             ([key, ..], _) => self.about_session_of(*key),
             ([], Some(key)) => self.about_group_of(*key),
-            ([], None) => nothing(),
+            ([], None) => to.map_or_else(nothing, |node| self.about(node)),
         })
     }
 
@@ -602,7 +609,7 @@ impl Facts {
         }
     }
 
-    fn about(&self, node: Node) -> Subject {
+    pub(crate) fn about(&self, node: Node) -> Subject {
         match node {
             Node::Job(key) => self.about_job(key),
             Node::Session(key) => self.sessions.get(key.index()).map_or_else(nothing, |session| {
@@ -657,7 +664,7 @@ fn nothing() -> Subject {
 }
 
 /// All of these, where each is there and none twice.
-fn distinct<K: Copy + Ord>(keys: impl Iterator<Item = Option<K>>) -> Option<Vec<K>> {
+pub(crate) fn distinct<K: Copy + Ord>(keys: impl Iterator<Item = Option<K>>) -> Option<Vec<K>> {
     let keys = keys.collect::<Option<Vec<K>>>()?;
     let mut sorted = keys.clone();
     sorted.sort_unstable();

@@ -10,7 +10,7 @@ use crate::command::{Bound, Ended, Refusal, Reply, Report, Said};
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::{Owner, Purpose};
-use crate::{activity, circuit, job, repeats, retry, run, session, sweep, tree, waiter};
+use crate::{activity, circuit, job, message, repeats, retry, run, session, sweep, tree, waiter};
 
 /// Takes in a report; its fence was checked.
 pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result<Reply, Refusal> {
@@ -36,6 +36,9 @@ pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result
                 activity::beat(state, key, report.run.fence, at, out);
             }
         }
+        Said::Listens => message::listen(state, report.run),
+        Said::Silent => return message::silence(state, report.run),
+        Said::Took(key) => message::took(state, report.run, key, out),
         Said::Ended(ended) => match node {
             Node::Job(key) => run_ended(state, key, ended, out),
             Node::Session(key) => {
@@ -89,6 +92,7 @@ fn shortened(text: Arc<str>) -> Arc<str> {
 fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     sweep::catch_up(state, key, out);
     run::close_parts(state, Node::Job(key), out);
+    let unanswered = message::run_over(state, key, out);
     let Some(job) = state.job(key) else { return };
     let Some(open) = &job.run else { return };
     let is_safe = matches!(ended, Ended::Failed { is_safe: true, .. });
@@ -100,6 +104,13 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
             // The prompt was taken and nothing came of it: that is no success (J-23).
             let message = Some("the agent ended without any output or tool call".into());
             let (cause, code) = (Some(Cause::Failed), Some(Code::NoOutput));
+            RunEnded { outcome: RunOutcome::Failed, cause, code, message, exit, output, left, ..plain }
+        }
+        Ended::Completed { output, exit, left } if unanswered > 0 => {
+            // It had accepted them: the job does not end well before they are taken (J-6, J-24).
+            let message =
+                Some(format!("it ended and left {unanswered} accepted follow-ups unanswered").into());
+            let (cause, code) = (Some(Cause::Failed), Some(Code::Unanswered));
             RunEnded { outcome: RunOutcome::Failed, cause, code, message, exit, output, left, ..plain }
         }
         Ended::Completed { output, exit, left } => RunEnded { output, exit, left, ..plain },

@@ -6,6 +6,7 @@ mod jobs;
 mod left;
 mod limits;
 mod lives;
+mod messages;
 mod parts;
 mod recovery;
 mod retries;
