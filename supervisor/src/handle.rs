@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
-use fanin_machine::{Command, Refusal, Reply, Stop, StopTarget};
-use fanin_protocol::Cause;
+use fanin_machine::{Command, Post, PostTarget, Refusal, Reply, Stop, StopTarget};
+use fanin_protocol::{Cause, MessageId};
 
+use crate::chance;
 use crate::core::{CallError, Core};
+use crate::message::Queued;
 use crate::supervisor::{Cancelled, Owner};
 
 /// The core, and a share of the supervisor where its user holds it.
@@ -31,15 +33,38 @@ impl Handle {
         &self.core
     }
 
-    pub(crate) fn cancel(&self, target: StopTarget) -> Result<Cancelled, CallError> {
+    /// Posts a message.
+    pub(crate) async fn post(
+        &self,
+        to: PostTarget,
+        key: Option<MessageId>,
+        text: Arc<str>,
+    ) -> Result<Queued, CallError> {
+        let key = key.unwrap_or_else(chance::message_id);
+        let post = Post { to, key: key.clone(), text };
+        match self.core.submit(Command::Post(post)).await? {
+            Reply::Posted { created } => Ok(Queued { key, created }),
+            Reply::Done
+            | Reply::Turn(_)
+            | Reply::Launched(_)
+            | Reply::Stopped(_)
+            | Reply::Extended(_)
+            | Reply::Refused(_) => Err(CallError::Poisoned),
+        }
+    }
+
+    pub(crate) async fn cancel(&self, target: StopTarget) -> Result<Cancelled, CallError> {
         let stop = Stop { target, cause: Cause::User, grace_ms: None };
-        match self.core.submit(Command::Stop(stop))? {
+        match self.core.submit(Command::Stop(stop)).await? {
             Reply::Stopped(stopped) => {
                 stopped.first().map(|(_, stopped)| (*stopped).into()).ok_or_else(|| Refusal::Empty.into())
             }
-            Reply::Done | Reply::Turn(_) | Reply::Launched(_) | Reply::Extended(_) | Reply::Refused(_) => {
-                Err(CallError::Poisoned)
-            }
+            Reply::Done
+            | Reply::Turn(_)
+            | Reply::Launched(_)
+            | Reply::Posted { .. }
+            | Reply::Extended(_)
+            | Reply::Refused(_) => Err(CallError::Poisoned),
         }
     }
 }

@@ -68,11 +68,15 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     /// Begins to wait.
-    pub(crate) fn begin(handle: &Handle, wanted: Wanted) -> Result<Self, CallError> {
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropped at the gate nobody waits.
+    pub(crate) async fn begin(handle: &Handle, wanted: Wanted) -> Result<Self, CallError> {
         let (id, answer) = handle.core().expect_answer();
         // Made before the call, so that a refusal forgets the expected answer as well.
         let waiter = Self { handle: handle.clone(), id, answer, is_done: false };
-        waiter.handle.core().submit(Command::Take(Take { waiter: id, wanted }))?;
+        waiter.handle.core().submit(Command::Take(Take { waiter: id, wanted })).await?;
         Ok(waiter)
     }
 
@@ -85,28 +89,26 @@ impl Waiter {
         (&mut self.answer).await.map_err(|_| WaitError::Closed)
     }
 
-    /// The answer, or the end of the limit. An answer that is there wins over a limit that has passed.
-    pub(crate) async fn answer_within(&mut self, limit: Option<Duration>) -> Result<Answer, WaitError> {
-        let Some(limit) = limit else { return self.answer().await };
-        match tokio::time::timeout(limit, self.answer()).await {
-            Ok(answer) => answer,
-            Err(_) => Err(WaitError::TimedOut { limit }),
-        }
+    /// Takes what was offered: it is delivered now, once. Where that cannot be said in time it leaves.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropped at the gate it leaves, and what it was offered stays owed.
+    pub(crate) async fn acknowledge(mut self) -> Result<(), CallError> {
+        self.handle.core().submit(Command::Ack(self.id)).await?;
+        self.done();
+        Ok(())
     }
 
-    /// Takes what was offered: it is delivered now, once.
-    pub(crate) fn acknowledge(mut self) -> Result<(), CallError> {
+    /// As [`Waiter::acknowledge`], for what is returned either way: a wait that has its answer does not need the gate.
+    pub(crate) fn take(mut self) {
+        self.done();
+        self.handle.core().post(Command::Ack(self.id));
+    }
+
+    fn done(&mut self) {
         self.is_done = true;
         self.handle.core().forget_answer(self.id);
-        self.handle.core().submit(Command::Ack(self.id)).map(drop)
-    }
-
-    /// As [`Waiter::acknowledge`], for what is returned either way: after a shutdown nobody else can be given it.
-    pub(crate) fn take(self) -> Result<(), CallError> {
-        match self.acknowledge() {
-            Err(CallError::Closed) => Ok(()),
-            taken => taken,
-        }
     }
 }
 
@@ -114,10 +116,24 @@ impl Drop for Waiter {
     fn drop(&mut self) {
         if !self.is_done {
             self.handle.core().forget_answer(self.id);
-            // Refused only where the supervisor is closed: then nothing is owed to anybody here.
-            drop(self.handle.core().submit(Command::Release(self.id)));
+            self.handle.core().post(Command::Release(self.id));
         }
     }
+}
+
+/// Begins to wait and gives the answer, or the end of the limit, which also bounds the way through the gate. An answer
+/// that is there wins over a limit that has passed.
+pub(crate) async fn answer_within(
+    handle: &Handle,
+    wanted: Wanted,
+    limit: Option<Duration>,
+) -> Result<(Answer, Waiter), WaitError> {
+    let answer = async {
+        let mut waiter = Waiter::begin(handle, wanted).await?;
+        Ok((waiter.answer().await?, waiter))
+    };
+    let Some(limit) = limit else { return answer.await };
+    tokio::time::timeout(limit, answer).await.unwrap_or(Err(WaitError::TimedOut { limit }))
 }
 
 /// Waits for jobs and takes their results.
@@ -126,13 +142,15 @@ pub(crate) async fn jobs(
     wanted: Wanted,
     limit: Option<Duration>,
 ) -> Result<Waited, WaitError> {
-    let mut waiter = Waiter::begin(handle, wanted)?;
-    match waiter.answer_within(limit).await? {
+    let (answer, waiter) = answer_within(handle, wanted, limit).await?;
+    match answer {
         Answer::Jobs { entries, already_delivered } => {
-            waiter.take()?;
+            waiter.take();
             Ok(Waited { entries, already_delivered })
         }
         Answer::Voided => Err(WaitError::Voided),
-        Answer::Group { .. } | Answer::Wake(_) | Answer::Idle | Answer::Closed => Err(WaitError::Closed),
+        Answer::Group { .. } | Answer::Wake(_) | Answer::Words { .. } | Answer::Idle | Answer::Closed => {
+            Err(WaitError::Closed)
+        }
     }
 }

@@ -12,6 +12,7 @@ pub mod invariants;
 pub mod ledger;
 pub mod op;
 pub mod parent;
+pub mod posts;
 pub mod random;
 pub mod recover;
 pub mod search;

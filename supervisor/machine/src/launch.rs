@@ -10,6 +10,7 @@ use fanin_protocol::{GroupId, Private};
 use crate::again;
 use crate::command::{Launch, Launched, Member, Refusal, Reply};
 use crate::dispatch;
+use crate::fold::Near;
 use crate::out::Out;
 use crate::session;
 use crate::state::{Closing, GroupKey, Job, JobKey, Node, State};
@@ -112,8 +113,13 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
     state.memory.tags.reserve(members);
     out.records.reserve(members.saturating_add(1));
     let mut jobs = Vec::with_capacity(members);
+    let mut hint = Near::Unknown;
     for (index, member) in (first..).zip(request.members) {
-        jobs.extend(queue(state, parent, &group, index, member, out));
+        let key = queue(state, (parent, hint), &group, index, member, out);
+        if let Some(job) = key.and_then(|key| state.job(key)) {
+            hint = Near::Group(job.group);
+        }
+        jobs.extend(key);
     }
     if !in_turn && let Some(key) = state.facts.group_key(&group) {
         session::seal(state, key, request.policy, None, out);
@@ -125,7 +131,7 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
 
 fn queue(
     state: &mut State,
-    parent: Node,
+    (parent, hint): (Node, Near),
     group: &GroupId,
     index: u32,
     member: Member,
@@ -139,8 +145,9 @@ fn queue(
     {
         state.memory.unreaped.remove(&before);
     }
-    out.record(
+    out.record_near(
         state,
+        hint,
         JobQueued {
             job: member.id,
             parent,

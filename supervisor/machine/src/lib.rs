@@ -22,6 +22,7 @@ mod job;
 mod launch;
 mod limit;
 pub mod log;
+mod message;
 mod out;
 pub mod pump;
 mod quiet;
@@ -45,8 +46,9 @@ pub mod why;
 
 pub use clock::{Mono, Now};
 pub use command::{
-    Close, Command, Ended, Launch, Launched, Limit, Member, Open, Parent, Rate, Refusal, Reply, Report,
-    RunNode, RunRef, Said, SessionCommand, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
+    Bound, Close, Command, Ended, Launch, Launched, Limit, Member, NotAccepted, Open, Parent, Post,
+    PostTarget, Rate, Refusal, Reply, Report, RunNode, RunRef, Said, SessionCommand, Stop, StopTarget,
+    Stopped, Take, WaiterId, Wanted,
 };
 pub use effect::{Answer, Effect, KillStage};
 pub use fold::FoldError;

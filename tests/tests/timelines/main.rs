@@ -3,8 +3,10 @@
 mod clocks;
 mod groups;
 mod jobs;
+mod left;
 mod limits;
 mod lives;
+mod messages;
 mod parts;
 mod recovery;
 mod retries;
