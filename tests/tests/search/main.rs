@@ -299,7 +299,7 @@ fn every_record_and_every_pair_of_command_and_state_is_reached() {
         .map(|(kind, _)| *kind)
         .filter(|kind| all.iter().any(|found| found.kinds.contains(kind)))
         .collect();
-    expect!["store.opened store.closed session.opened session.closed job.queued job.stopping job.ended run.started run.bound run.ended part group.sealed group.fired group.voided message.posted message.taken note"].assert_eq(&kinds.join(" "));
+    expect!["store.opened store.closed session.opened session.closed job.queued job.stopping job.ended run.started run.bound run.ended part group.sealed group.fired group.voided message.posted message.taken limits.set note"].assert_eq(&kinds.join(" "));
     let (states, transitions): (Vec<usize>, Vec<usize>) =
         all.iter().map(|found| (found.states, found.transitions)).unzip();
     println!(
