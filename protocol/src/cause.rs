@@ -134,6 +134,8 @@ pub enum Code {
     PermissionDenied,
     /// Spawn: another reason of the system.
     Os,
+    /// Spawn or failed: the shim that held the command's processes together was lost.
+    ShimLost,
     /// A code that a newer writer knows and this reader does not.
     #[serde(other)]
     Unknown,
@@ -156,6 +158,7 @@ impl Code {
             Self::BadFolder => "bad_folder",
             Self::PermissionDenied => "permission_denied",
             Self::Os => "os",
+            Self::ShimLost => "shim_lost",
             Self::Unknown => "unknown",
         }
     }

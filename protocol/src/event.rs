@@ -178,6 +178,7 @@ mod tests {
             message: Some("the password is swordfish".into()),
             exit: None,
             output: None,
+            left: None,
         };
         let about = About {
             job: JobId::parse("scan").ok(),

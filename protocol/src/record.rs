@@ -13,6 +13,7 @@ use crate::job::JobKind;
 use crate::part::ToolPart;
 use crate::policy::{Policy, Threshold};
 use crate::private::Private;
+use crate::process::{Containment, Left};
 use crate::result::{CombinedResult, Counts, Outcome, Output};
 use crate::shared_limits::SharedLimits;
 use crate::spec::Spec;
@@ -158,9 +159,18 @@ pub struct RunBound {
     /// The process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// When it started, in clock ticks since the machine did: a later process of the same number has another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_start: Option<u64>,
+    /// Since which start of the machine the two above hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<Arc<str>>,
     /// Its process group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pgid: Option<u32>,
+    /// How its processes are held together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containment: Option<Containment>,
     /// The agent's own name of its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_session: Option<String>,
@@ -219,6 +229,9 @@ pub struct RunEnded {
     /// What it put out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
+    /// What its processes left, where they left anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Arc<Left>>,
 }
 
 /// `group.sealed`: nobody joins any more; the member list is final.

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use fanin_machine::{Command, Mono, Parent, Report, RunRef, Said, State};
+use fanin_machine::{Bound, Command, Mono, Parent, Report, RunRef, Said, State};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
 use fanin_protocol::{Fence, JobId, JobKind, Lifetime, ParentMark, PartKind, PartState, text};
 use parking_lot::Mutex;
@@ -75,17 +75,6 @@ pub struct RunContext {
     pub(crate) cell: Arc<RunCell>,
 }
 
-/// How to find a run from outside.
-#[derive(Debug, Clone, Default)]
-pub struct Bound {
-    /// Its process.
-    pub pid: Option<u32>,
-    /// Its process group.
-    pub pgid: Option<u32>,
-    /// The agent's own name of its session.
-    pub external_session: Option<String>,
-}
-
 impl RunContext {
     /// The job.
     pub fn job(&self) -> &JobId {
@@ -112,6 +101,12 @@ impl RunContext {
     /// The run's fence: no other run has it.
     pub fn fence(&self) -> Fence {
         self.cell.run.fence
+    }
+
+    /// The run's name among those of all supervisors: `LOG:FENCE`. A runner puts it into the environment of what it
+    /// starts, as [`RUN_VARIABLE`](fanin_protocol::process::RUN_VARIABLE).
+    pub fn mark(&self) -> String {
+        format!("{}:{}", self.cell.core().log.id(), self.cell.run.fence)
     }
 
     /// How far a stop has gone.
@@ -159,8 +154,7 @@ impl RunContext {
 
     /// Records that the work is in hand, and how to find it from outside. For runners, before the first prompt.
     pub fn bound(&self, bound: Bound) {
-        let Bound { pid, pgid, external_session } = bound;
-        self.report(Said::Bound { pid, pgid, external_session });
+        self.report(Said::Bound(bound));
     }
 
     /// Announces a tool call. `call` names it inside this run; a name that was used before is the same call.

@@ -373,19 +373,21 @@ impl RunCell {
         let core = self.core();
         let said = match ending {
             None => Ended::Lost,
-            Some(Ending { failure, exit, output }) => {
+            Some(Ending { failure, exit, output, left }) => {
+                let left = left.map(Arc::new);
                 let excerpt = output.excerpt();
                 if excerpt.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8) {
                     core.outputs.lock().keep(self.lifetime, output);
                 }
                 match failure {
-                    None => Ended::Completed { output: excerpt, exit },
+                    None => Ended::Completed { output: excerpt, exit, left },
                     Some(failure) => Ended::Failed {
                         cause: failure.cause,
                         code: failure.code,
                         message: text::cut(&failure.message, MESSAGE_BYTES_MAX).into(),
                         output: excerpt,
                         exit,
+                        left,
                         is_safe: failure.is_safe,
                     },
                 }

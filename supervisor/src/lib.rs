@@ -54,12 +54,12 @@ mod wake;
 
 pub use builder::{Builder, StartError};
 pub use clock::{Clock, SystemClock};
-pub use context::{Bound, RunContext, ToolCall};
+pub use context::{RunContext, ToolCall};
 pub use core::CallError;
 pub use fanin_bus::{
     Delivery, Event, Filter, FilterError, Since, Snapshot, SubscribeError, Subscription, TryNextError,
 };
-pub use fanin_machine::{JobFilter, Refusal};
+pub use fanin_machine::{Bound, JobFilter, Refusal};
 pub use fanin_protocol as protocol;
 pub use launched::{Group, GroupResult, Job};
 pub use launcher::{LaunchError, Launcher};

@@ -34,7 +34,7 @@ impl Turn {
     }
 
     fn report(&self) -> Result<(), CallError> {
-        let what = Said::Ended(Ended::Completed { output: None, exit: None });
+        let what = Said::Ended(Ended::Completed { output: None, exit: None, left: None });
         self.handle.core().submit(Command::Report(Report { run: self.run, what })).map(drop)
     }
 }

@@ -215,8 +215,8 @@ fn waiter(world: &World, id: WaiterId) -> &'static str {
 
 const fn ended(how: How) -> &'static str {
     match how {
-        How::Ok | How::Empty => "well",
-        How::Failed | How::Panic | How::Spawn | How::Os => "badly",
+        How::Ok | How::Empty | How::Stopped => "well",
+        How::Failed | How::Panic | How::Spawn | How::Os | How::Left => "badly",
         How::Safe => "badly and safe",
         How::Lost => "by its guard",
     }

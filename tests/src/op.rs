@@ -164,4 +164,8 @@ pub enum How {
     Safe,
     /// Its guard was dropped.
     Lost,
+    /// Badly, and something of it cannot be stopped.
+    Left,
+    /// Well, and what it left behind was stopped.
+    Stopped,
 }

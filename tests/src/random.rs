@@ -237,6 +237,8 @@ fn how(bits: &mut Bits) -> How {
         How::Safe,
         How::Lost,
         How::Empty,
+        How::Left,
+        How::Stopped,
     ])
 }
 

@@ -2,13 +2,13 @@
 //! checked.
 
 use fanin_machine::{
-    Close, Command, Effect, Ended, Facts, Launch, Limit, Member, Mono, Now, Open, Out, Parent as By, Rate,
-    Reply, Report, RunRef, Said, SessionCommand, State, Stop, StopTarget, Take, WaiterId, Wanted, step,
+    Bound, Close, Command, Effect, Ended, Facts, Launch, Limit, Member, Mono, Now, Open, Out, Parent as By,
+    Rate, Reply, Report, RunRef, Said, SessionCommand, State, Stop, StopTarget, Take, WaiterId, Wanted, step,
 };
 use fanin_protocol::record::Level;
 use fanin_protocol::{
-    AgentSpec, Cause, Code, CommandSpec, Entry, JobId, JobKind, Lifetime, LogId, NodeId, Output, Private,
-    Spec,
+    AgentSpec, Cause, Code, CommandSpec, Entry, JobId, JobKind, Left, LeftProcess, Lifetime, LogId, NodeId,
+    Output, Private, Spec,
 };
 use std::sync::Arc;
 
@@ -304,9 +304,7 @@ impl World {
             Op::Stop(aim, grace_ms, cause) => {
                 Command::Stop(Stop { target: self.aim(aim), cause: *cause, grace_ms: *grace_ms })
             }
-            Op::Bind(id) => {
-                report(self.host.runs.get(id), Said::Bound { pid: None, pgid: None, external_session: None })?
-            }
+            Op::Bind(id) => report(self.host.runs.get(id), Said::Bound(Bound::default()))?,
             Op::Part(id, call, kind, state) => report(
                 self.host.runs.get(id),
                 Said::Part {
@@ -444,22 +442,34 @@ fn ended(id: &JobId, how: How) -> Ended {
             invalid_utf8: false,
         })
     };
-    let failed = |cause, code, message: &str| Ended::Failed {
+    let ended_badly = |cause, code, message: &str, left: Option<Left>| Ended::Failed {
         cause,
         code,
         message: message.into(),
         output: output(),
         exit: None,
+        left: left.map(Arc::new),
         is_safe: how == How::Safe,
     };
+    let failed = |cause, code, message| ended_badly(cause, code, message, None);
+    let survivor = || LeftProcess { pid: 7, pid_start: 70, program: "stubborn".into() };
     match how {
-        How::Ok => Ended::Completed { output: output(), exit: None },
-        How::Empty => Ended::Completed { output: None, exit: None },
+        How::Ok => Ended::Completed { output: output(), exit: None, left: None },
+        How::Empty => Ended::Completed { output: None, exit: None, left: None },
         How::Failed => failed(Cause::Failed, None, "it failed"),
         How::Panic => failed(Cause::Panic, None, "it panicked"),
         How::Spawn => failed(Cause::Spawn, Some(Code::ProgramNotFound), "no such program"),
         How::Os => failed(Cause::Spawn, Some(Code::Os), "no more processes"),
         How::Safe => failed(Cause::Failed, None, "it did not come up"),
         How::Lost => Ended::Lost,
+        How::Left => {
+            let left = Left { alive: [survivor()].into(), ..Left::default() };
+            ended_badly(Cause::Failed, Some(Code::Os), "it left something", Some(left))
+        }
+        How::Stopped => Ended::Completed {
+            output: output(),
+            exit: None,
+            left: Some(Left { stopped: 1, ..Left::default() }.into()),
+        },
     }
 }

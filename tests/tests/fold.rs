@@ -79,6 +79,7 @@ fn a_record_that_does_not_fit_changes_nothing() {
             message: None,
             exit: None,
             output: None,
+            left: None,
         })
     };
     let part = ToolPart::pending(run, "c1".into(), "tool".into(), PartKind::Tool, 5);

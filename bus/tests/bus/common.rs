@@ -45,8 +45,18 @@ pub(crate) fn about(session: &str, job: &str, group: &str) -> About {
 pub(crate) fn run_ended() -> Record {
     let message = Some("the password is swordfish".into());
     let (outcome, next) = (RunOutcome::Failed, Next::Settle);
-    RunEnded { run: Fence(2), outcome, next, cause: None, code: None, message, exit: None, output: None }
-        .into()
+    RunEnded {
+        run: Fence(2),
+        outcome,
+        next,
+        cause: None,
+        code: None,
+        message,
+        exit: None,
+        output: None,
+        left: None,
+    }
+    .into()
 }
 
 /// A record that closes the messages of several groups.

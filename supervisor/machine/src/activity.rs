@@ -234,23 +234,20 @@ pub(crate) fn stop_told(
     stop::stop_job(state, key, intent, out);
 }
 
-/// The setting that fired, and the last sign of work where one kept the run from being idle (B75).
+/// The setting that fired, and the idle limit too where signs of work kept the run from it (B75).
 fn words(state: &State, key: JobKey, code: Code) -> String {
     let Some(job) = state.job(key) else { return String::new() };
     let limits = job.limits();
-    let passed =
-        |setting: &str, ms: Option<u64>| format!("`{setting}` of {} passed", text::duration(ms.unwrap_or(0)));
-    let told = match code {
-        Code::Start => return passed("start_timeout", limits.start_ms) + " before its runner had it in hand",
-        Code::Idle => return passed("idle", limits.idle_ms) + " without a sign of work",
-        Code::Total => passed("total_timeout", limits.total_ms),
-        _ => passed("timeout", limits.run_ms),
+    let (setting, ms, more) = match code {
+        Code::Start => ("start_timeout", limits.start_ms, " before its runner had it in hand"),
+        Code::Idle => ("idle", limits.idle_ms, " without a sign of work"),
+        Code::Total => ("total_timeout", limits.total_ms, ""),
+        _ => ("timeout", limits.run_ms, ""),
     };
-    match state.memory.clocks.get(&key).and_then(|clocks| clocks.idle) {
+    let told = format!("`{setting}` of {} passed{more}", text::duration(ms.unwrap_or(0)));
+    match limits.idle_ms.filter(|idle| matches!(code, Code::Run | Code::Total) && Some(*idle) < ms) {
         Some(idle) => {
-            let quiet = text::duration(idle.quiet_ms(state.memory.clock.mono()));
-            let limit = text::duration(idle.limit_ms);
-            format!("{told}, the last sign of work {quiet} before it, within an `idle` of {limit}")
+            format!("{told}, while signs of work kept it within its `idle` of {}", text::duration(idle))
         }
         None => told,
     }

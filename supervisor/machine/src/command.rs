@@ -6,8 +6,8 @@ use fanin_protocol::cause::Exit;
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{
-    Cause, Code, Fence, GroupId, JobId, JobKind, Lifetime, LogId, Output, PartKind, PartState, Policy,
-    SessionId, SharedLimits, Spec, Status,
+    Cause, Code, Containment, Fence, GroupId, JobId, JobKind, Left, Lifetime, LogId, Output, PartKind,
+    PartState, Policy, SessionId, SharedLimits, Spec, Status,
 };
 
 use crate::clock::Mono;
@@ -243,14 +243,7 @@ pub struct Report {
 #[derive(Debug, Clone)]
 pub enum Said {
     /// The work is in hand.
-    Bound {
-        /// Its process.
-        pid: Option<u32>,
-        /// Its process group.
-        pgid: Option<u32>,
-        /// The agent's own session.
-        external_session: Option<String>,
-    },
+    Bound(Bound),
     /// A tool call moved.
     Part {
         /// The call's id inside the run.
@@ -266,8 +259,25 @@ pub enum Said {
     },
     /// The answer to [`Effect::Probe`](crate::Effect::Probe): when the run last showed a sign of work.
     Beat(Mono),
-    /// The run is over and all of it is gone: task joined, process reaped.
+    /// The run is over and all of it is gone, task joined and process reaped, but for what is named as left.
     Ended(Ended),
+}
+
+/// How to find a run from outside.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// Its process.
+    pub pid: Option<u32>,
+    /// When that started, in clock ticks since the machine did.
+    pub pid_start: Option<u64>,
+    /// Since which start of the machine.
+    pub boot_id: Option<Arc<str>>,
+    /// Its process group.
+    pub pgid: Option<u32>,
+    /// How its processes are held together.
+    pub containment: Option<Containment>,
+    /// The agent's own name of its session.
+    pub external_session: Option<String>,
 }
 
 /// How a run ended, by the word of its body or of its guard.
@@ -279,6 +289,8 @@ pub enum Ended {
         output: Option<Output>,
         /// How its process left.
         exit: Option<Exit>,
+        /// What its processes left.
+        left: Option<Arc<Left>>,
     },
     /// The body ended badly, or could not be started.
     Failed {
@@ -292,6 +304,8 @@ pub enum Ended {
         output: Option<Output>,
         /// How its process left.
         exit: Option<Exit>,
+        /// What its processes left.
+        left: Option<Arc<Left>>,
         /// Nothing of the job had taken effect yet (SC-17).
         is_safe: bool,
     },

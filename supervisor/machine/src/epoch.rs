@@ -1,7 +1,7 @@
 //! The beginning and the end of an epoch. Recovery has no rules of its own: it closes older runs, and the ordinary
 //! settle loop does the rest.
 
-use fanin_protocol::record::{Next, RunEnded, RunOutcome, StoreClosed, StoreOpened};
+use fanin_protocol::record::{RunEnded, RunOutcome, StoreClosed, StoreOpened};
 use fanin_protocol::{Cause, Fence, JobKind, Seq};
 
 use crate::command::{Open, Refusal, Reply};
@@ -77,14 +77,10 @@ fn close_run(state: &mut State, node: Node, out: &mut Out) {
     out.record(
         state,
         RunEnded {
-            run: fence,
             outcome: RunOutcome::Interrupted,
-            next: Next::Settle,
             cause: Some(Cause::Interrupted),
-            code: None,
             message: Some("the supervisor stopped before the job did".into()),
-            exit: None,
-            output: None,
+            ..run::ended(fence)
         },
     );
     match node {

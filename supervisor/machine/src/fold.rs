@@ -671,15 +671,17 @@ fn distinct<K: Copy + Ord>(keys: impl Iterator<Item = Option<K>>) -> Option<Vec<
 
 /// What a run left to say, where it is anything.
 fn details(body: &RunEnded) -> Option<Box<RunDetails>> {
-    let RunEnded { message, exit, output, .. } = body;
+    let RunEnded { message, exit, output, left, .. } = body;
     let retry_at_ms = match body.next {
         Next::Retry { not_before_ms } => Some(not_before_ms),
         Next::Settle | Next::Requeue => None,
     };
-    let is_said = message.is_some() || exit.is_some() || output.is_some() || retry_at_ms.is_some();
-    let details =
-        || RunDetails { message: message.clone(), exit: *exit, output: output.clone(), retry_at_ms };
-    is_said.then(|| Box::new(details()))
+    let is_said =
+        message.is_some() || exit.is_some() || output.is_some() || left.is_some() || retry_at_ms.is_some();
+    is_said.then(|| {
+        let (message, output, left) = (message.clone(), output.clone(), left.clone());
+        Box::new(RunDetails { message, exit: *exit, output, left, retry_at_ms })
+    })
 }
 
 fn next_key(len: usize) -> Result<u32, &'static str> {

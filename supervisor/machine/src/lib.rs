@@ -45,8 +45,8 @@ pub mod why;
 
 pub use clock::{Mono, Now};
 pub use command::{
-    Close, Command, Ended, Launch, Launched, Limit, Member, Open, Parent, Rate, Refusal, Reply, Report,
-    RunNode, RunRef, Said, SessionCommand, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
+    Bound, Close, Command, Ended, Launch, Launched, Limit, Member, Open, Parent, Rate, Refusal, Reply,
+    Report, RunNode, RunRef, Said, SessionCommand, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
 };
 pub use effect::{Answer, Effect, KillStage};
 pub use fold::FoldError;

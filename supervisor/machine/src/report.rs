@@ -6,18 +6,20 @@ use fanin_protocol::limits::{CALL_BYTES_MAX, PARTS_PER_RUN_MAX};
 use fanin_protocol::record::{RunBound, RunEnded, RunOutcome, StopTarget};
 use fanin_protocol::{Cause, Code, JobKind, PartKind, PartState, ToolPart, text};
 
-use crate::command::{Ended, Refusal, Reply, Report, Said};
+use crate::command::{Bound, Ended, Refusal, Reply, Report, Said};
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::{Owner, Purpose};
-use crate::{activity, circuit, repeats, retry, run, session, sweep, tree, waiter};
+use crate::{activity, circuit, job, repeats, retry, run, session, sweep, tree, waiter};
 
 /// Takes in a report; its fence was checked.
 pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result<Reply, Refusal> {
     let node = tree::node_of(report.run.node);
     match report.what {
-        Said::Bound { pid, pgid, external_session } => {
-            let record = RunBound { run: report.run.fence, pid, pgid, external_session };
+        Said::Bound(bound) => {
+            let Bound { pid, pid_start, boot_id, pgid, containment, external_session } = bound;
+            let run = report.run.fence;
+            let record = RunBound { run, pid, pid_start, boot_id, pgid, containment, external_session };
             match node {
                 Node::Job(key) => {
                     out.record_of(state, key, record);
@@ -92,22 +94,23 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     let is_safe = matches!(ended, Ended::Failed { is_safe: true, .. });
     let plain = run::ended(open.fence);
     let by_itself = match ended {
-        Ended::Completed { output, exit }
+        Ended::Completed { output, exit, left }
             if job.kind == JobKind::Agent && output.is_none() && open.parts.is_empty() =>
         {
             // The prompt was taken and nothing came of it: that is no success (J-23).
             let message = Some("the agent ended without any output or tool call".into());
             let (cause, code) = (Some(Cause::Failed), Some(Code::NoOutput));
-            RunEnded { outcome: RunOutcome::Failed, cause, code, message, exit, output, ..plain }
+            RunEnded { outcome: RunOutcome::Failed, cause, code, message, exit, output, left, ..plain }
         }
-        Ended::Completed { output, exit } => RunEnded { output, exit, ..plain },
-        Ended::Failed { cause, code, message, output, exit, is_safe: _ } => RunEnded {
+        Ended::Completed { output, exit, left } => RunEnded { output, exit, left, ..plain },
+        Ended::Failed { cause, code, message, output, exit, left, is_safe: _ } => RunEnded {
             outcome: RunOutcome::Failed,
             cause: Some(cause),
             code,
             message: Some(message),
             output,
             exit,
+            left,
             ..plain
         },
         Ended::Lost => RunEnded {
@@ -140,7 +143,11 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     let (fence, kind) = (record.run, job.kind);
     let start_failed = is_failed_start(&record, is_safe);
     let has_failed = record.outcome != RunOutcome::Completed;
+    let unreaped = record.left.as_ref().is_some_and(|left| left.is_unreaped()).then(|| job.id.clone());
     out.record_of(state, key, record);
+    if let Some(id) = unreaped {
+        job::note_unreaped(state, id, fence, out);
+    }
     state.memory.forced.remove(&fence);
     state.memory.overdue.remove(&fence);
     activity::run_over(state, key);

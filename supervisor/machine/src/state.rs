@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::{
-    About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Lifetime, LogId,
-    Output, Policy, Seq, SessionId, SharedLimits, Spec, Status,
+    About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Left, Lifetime,
+    LogId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status,
 };
 
 use crate::activity::Clocks;
@@ -186,8 +186,16 @@ pub(crate) struct RunDetails {
     pub(crate) message: Option<Arc<str>>,
     pub(crate) exit: Option<Exit>,
     pub(crate) output: Option<Output>,
+    pub(crate) left: Option<Arc<Left>>,
     /// Another try follows, not before this time (J-7).
     pub(crate) retry_at_ms: Option<u64>,
+}
+
+impl LastRun {
+    /// True where something of it may still be alive.
+    pub(crate) fn is_unreaped(&self) -> bool {
+        self.details.as_ref().and_then(|details| details.left.as_ref()).is_some_and(|left| left.is_unreaped())
+    }
 }
 
 /// How a job ended.

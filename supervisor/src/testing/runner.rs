@@ -4,6 +4,7 @@ use std::future::Future;
 use std::panic::Location;
 use std::sync::Arc;
 
+use fanin_machine::Bound;
 use fanin_protocol::spec::CommandLine;
 use fanin_protocol::{JobKind, Spec};
 use parking_lot::Mutex;
@@ -11,7 +12,7 @@ use tokio::sync::watch;
 
 use super::check::limit;
 use super::script::{Script, Step, play};
-use crate::context::{Bound, RunContext};
+use crate::context::RunContext;
 use crate::runner::{RunFuture, Runner};
 
 /// A runner for agents or commands whose jobs follow scripts. Clones are the same runner: register one, keep the other

@@ -210,6 +210,8 @@ impl<'a> Words<'a> {
             "os" => How::Os,
             "safe" => How::Safe,
             "lost" => How::Lost,
+            "left" => How::Left,
+            "stopped" => How::Stopped,
             word => panic!("no end is called `{word}`"),
         }
     }

@@ -102,6 +102,8 @@ impl Display for How {
             Self::Os => "os",
             Self::Safe => "safe",
             Self::Lost => "lost",
+            Self::Left => "left",
+            Self::Stopped => "stopped",
         })
     }
 }

@@ -6,6 +6,9 @@ use fanin_protocol::{JobId, NodeId, PartKind, PartState};
 use crate::op::{self, Aim, How, Op, Wish};
 use crate::world::{Options, World};
 
+/// An alarm that is further away is far.
+const FAR_MS: u64 = 30_000;
+
 /// The operations of a search, and how often each may happen.
 #[derive(Debug, Clone, Default)]
 pub struct Menu {
@@ -34,8 +37,10 @@ pub struct Menu {
     pub turn_parts: Vec<PartState>,
     /// Late reports of runs and turns that are over.
     pub late: bool,
-    /// Time passes to the next alarm.
+    /// Time passes to the next alarm, where that is near.
     pub time: bool,
+    /// Also where it is far: limits that nobody set, and the look for quiet groups.
+    pub long_time: bool,
     /// Crashes; each is followed by an opening.
     pub crashes: u32,
     /// How often a job may be given more time.
@@ -84,7 +89,8 @@ impl Menu {
             self.reports(id, is_open, ops);
         }
         self.turns(world, ops);
-        if self.time && world.host.alarm.is_some() {
+        let alarm = world.host.alarm.map(|at| at.since(world.now.mono));
+        if alarm.is_some_and(|ms| (self.time && ms < FAR_MS) || self.long_time) {
             ops.push(Op::Alarm);
         }
         if world.crashes < self.crashes {

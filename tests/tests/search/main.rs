@@ -152,6 +152,16 @@ models! {
         extends: 2,
         ..Menu::default()
     };
+    /// SC-14, BAR-14: limits that nobody set, and a group of which nothing is heard.
+    long_silence = Menu {
+        launches: vec!["launch as=g a", "launch agent as=h b"],
+        beats: true,
+        binds: true,
+        ends: vec![How::Ok],
+        long_time: true,
+        others: vec!["stop b"],
+        ..Menu::default()
+    };
     /// SC-11: slots that become fewer and more.
     slots = Menu {
         slots: Some(1),

@@ -3,6 +3,7 @@
 mod clocks;
 mod groups;
 mod jobs;
+mod left;
 mod limits;
 mod lives;
 mod parts;

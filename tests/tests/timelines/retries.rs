@@ -183,7 +183,7 @@ fn a_retry_stands_in_line() {
 fn old_timers_mean_nothing_to_the_next_try() {
     check(
         "launch run=2000 idle=1900 start=1800 retries=1 a; after 1500; end a failed; alarm; spawn a; after 600; \
-         after 1000; part a c1 running; after 399; after 1; end a lost",
+         after 1000; part a c1 running; after 399; why a; after 1; end a lost",
         expect![[r#"
             job.queued a
             group.sealed [a]
@@ -194,10 +194,11 @@ fn old_timers_mean_nothing_to_the_next_try() {
             run.bound a
             note stall a 1600
             part a c1 running 4260..-
+            why a: working
             job.stopping a error/timeout
             -> Polite stop of a
             part a c1 error interrupted 4260..4660
-            run.ended a failed: `timeout` of 2.0s passed; the last sign of work was 400ms before, and `idle` is 1.9s; the task was dropped before it ended
+            run.ended a failed: `timeout` of 2.0s passed, while signs of work kept it within its `idle` of 1.9s; the task was dropped before it ended
             job.ended a error/timeout.run
             group.fired none_ok [a error/timeout]
         "#]],
@@ -344,5 +345,45 @@ fn a_crash_loop_ends() {
         group.fired none_ok [a error/failed]
         note stale_report a
     "#]],
+    );
+}
+
+// J-7: what it launched was alive: that is stopped, and there is no other try.
+#[test]
+fn a_run_that_fails_above_live_jobs_is_not_tried_again() {
+    check(
+        "launch retries=1 a; launch below=a b; end a failed; end b ok; after 60000; launch retries=1 c; \
+         launch below=c d; end d ok; end c failed; alarm; end c ok",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            job.queued b
+            group.sealed [b]
+            run.started b
+            run.ended a failed
+            group.voided [b]
+            job.stopping b cancelled/parent
+            -> Polite stop of b
+            run.ended b completed
+            job.ended b cancelled/parent completed_anyway
+            job.ended a error/failed
+            group.fired none_ok [a error/failed]
+            job.queued c
+            group.sealed [c]
+            run.started c
+            job.queued d
+            group.sealed [d]
+            run.started d
+            run.ended d completed
+            job.ended d completed
+            group.fired all_ok [d completed]
+            run.ended c failed, to be tried again
+            message.taken [d] by void
+            run.started c
+            run.ended c completed
+            job.ended c completed
+            group.fired all_ok [c completed]
+        "#]],
     );
 }
