@@ -13,6 +13,7 @@ use crate::job::JobKind;
 use crate::part::ToolPart;
 use crate::policy::{Policy, Threshold};
 use crate::private::Private;
+use crate::profile::{Bounds, Profile};
 use crate::result::{CombinedResult, Counts, Outcome, Output};
 use crate::shared_limits::SharedLimits;
 use crate::spec::Spec;
@@ -53,6 +54,12 @@ pub struct StoreClosed {
 pub struct SessionOpened {
     /// The session.
     pub session: SessionId,
+    /// Who drives it.
+    #[serde(default)]
+    pub profile: Profile,
+    /// What it and all below it may grow to.
+    #[serde(default)]
+    pub bounds: Bounds,
 }
 
 /// `session.closed`: a parent is gone; its unfired groups are voided.
@@ -357,6 +364,8 @@ pub enum NoteCode {
     StaleReport,
     /// A run did not end in time after the forced stop (J-18).
     Unreaped,
+    /// Four fifths of the jobs that a tree may launch for life are launched; the value is their number (SC-21).
+    SpawnTotal,
     /// A code that a newer writer knows and this reader does not.
     #[serde(other)]
     Unknown,

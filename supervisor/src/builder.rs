@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_machine::log::Log;
-use fanin_machine::{Command, Open};
+use fanin_machine::{Command, Open, Refusal};
 use fanin_protocol::limits::{GRACE, GRACE_MAX, TAIL_RECORDS};
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::millis;
+use fanin_protocol::{Bounds, Profile};
 use tokio::runtime::Handle;
 
 use crate::chance;
@@ -15,6 +16,7 @@ use crate::clock::{Clock, Clocks, SystemClock};
 use crate::core::{CallError, Core};
 use crate::runner::Runner;
 use crate::scope::Scope;
+use crate::session::SessionOptions;
 use crate::supervisor::{Owner, Supervisor};
 
 /// Why a supervisor did not start.
@@ -56,6 +58,7 @@ pub struct Builder {
     grace: Duration,
     tail: usize,
     clock: Box<dyn Clock>,
+    sessions: SessionOptions,
 }
 
 impl Default for Builder {
@@ -66,6 +69,7 @@ impl Default for Builder {
             grace: GRACE,
             tail: TAIL_RECORDS,
             clock: Box::new(SystemClock),
+            sessions: SessionOptions::default(),
         }
     }
 }
@@ -92,6 +96,21 @@ impl Builder {
         self
     }
 
+    /// Who drives sessions that do not say so, and with it their bounds: the operator unless set.
+    #[must_use]
+    pub const fn profile(mut self, profile: Profile) -> Self {
+        self.sessions.profile = Some(profile);
+        self
+    }
+
+    /// What sessions that set no profile and no bounds, and all below them, may grow to: the bounds of their profile
+    /// unless set.
+    #[must_use]
+    pub const fn bounds(mut self, bounds: Bounds) -> Self {
+        self.sessions.bounds = Some(bounds);
+        self
+    }
+
     /// Records kept in memory for subscribers, at the least.
     #[must_use]
     pub const fn tail(mut self, records: usize) -> Self {
@@ -111,7 +130,7 @@ impl Builder {
     /// # Errors
     ///
     /// [`StartError::Setting`] for 0 slots, an empty tail, a grace of more than an hour, or two runners of one kind;
-    /// [`StartError::NoRuntime`] outside of a runtime.
+    /// [`Refusal::BadBounds`] for bounds under which nothing could be launched; [`StartError::NoRuntime`] outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -130,7 +149,7 @@ impl Builder {
         let clocks = Clocks::new(self.clock);
         let core = Arc::new(Core::new(Log::new(log, self.tail), clocks, Scope::new(runtime), self.runners));
         core.submit(Command::Open(open))?;
-        Ok(Supervisor { owner: Arc::new(Owner::new(core)) })
+        Ok(Supervisor { owner: Arc::new(Owner::new(core, self.sessions)) })
     }
 
     fn check(&self) -> Result<Option<u32>, StartError> {
@@ -144,6 +163,8 @@ impl Builder {
         if self.grace > GRACE_MAX {
             return setting("grace", "more than an hour is no stop; use less");
         }
+        let (_, bounds) = self.sessions.or(SessionOptions::default());
+        bounds.check().map_err(|error| CallError::from(Refusal::BadBounds(error)))?;
         let kinds: Vec<_> = self.runners.iter().map(|runner| runner.kind()).collect();
         if (1..kinds.len()).any(|index| kinds.iter().take(index).any(|kind| kinds.get(index) == Some(kind))) {
             return setting("runner", "two runners of one kind; register one");

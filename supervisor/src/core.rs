@@ -11,7 +11,7 @@ use fanin_machine::guard::Guard;
 use fanin_machine::log::Log;
 use fanin_machine::pump::Pump;
 use fanin_machine::{
-    Answer, Command, Effect, Ended, KillStage, Mono, Out, Refusal, Reply, Report, RunRef, Said, State,
+    Answer, Command, Effect, Ended, KillStage, Leave, Mono, Out, Refusal, Reply, Report, RunRef, Said, State,
     WaiterId, step,
 };
 use fanin_protocol::limits::MESSAGE_BYTES_MAX;
@@ -257,7 +257,7 @@ impl Core {
         let sender = self.waiting.lock().remove(&waiter);
         // A waiter whose future is gone gives back what it was offered; its own drop may have come before.
         if sender.is_none_or(|sender| sender.send(answer).is_err()) {
-            drop(self.submit(Command::Release(waiter)));
+            drop(self.submit(Command::Release(waiter, Leave::Left)));
         }
     }
 

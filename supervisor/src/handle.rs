@@ -37,7 +37,9 @@ impl Handle {
             Reply::Stopped(stopped) => {
                 stopped.first().map(|(_, stopped)| (*stopped).into()).ok_or_else(|| Refusal::Empty.into())
             }
-            Reply::Done | Reply::Turn(_) | Reply::Launched(_) | Reply::Refused(_) => Err(CallError::Poisoned),
+            Reply::Done | Reply::Turn(_) | Reply::Answered | Reply::Launched(_) | Reply::Refused(_) => {
+                Err(CallError::Poisoned)
+            }
         }
     }
 }

@@ -162,7 +162,7 @@ impl Launcher {
         };
         let launched = match core.submit(Command::Launch(launch)) {
             Ok(Reply::Launched(launched)) => Ok(launched),
-            Ok(Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Refused(_)) => {
+            Ok(Reply::Done | Reply::Turn(_) | Reply::Answered | Reply::Stopped(_) | Reply::Refused(_)) => {
                 Err(CallError::Poisoned)
             }
             Err(error) => Err(error),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_bus::{Filter, Since, Snapshot, SubscribeError, Subscription};
-use fanin_machine::{Close, Command, JobFilter, Refusal, SessionCommand, StopTarget, Stopped, Wanted, why};
+use fanin_machine::{
+    Close, Command, JobFilter, Refusal, SessionCommand, SessionOpen, StopTarget, Stopped, Wanted, why,
+};
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
@@ -17,7 +19,7 @@ use crate::builder::Builder;
 use crate::core::{CallError, Core};
 use crate::handle::Handle;
 use crate::output::JobOutput;
-use crate::session::Session;
+use crate::session::{Session, SessionOptions};
 use crate::wait::Waiter;
 
 /// Why a session could not be opened.
@@ -78,12 +80,14 @@ pub struct Supervisor {
 pub(crate) struct Owner {
     core: Arc<Core>,
     alarm: AbortHandle,
+    /// What a session gets that sets nothing.
+    sessions: SessionOptions,
 }
 
 impl Owner {
-    pub(crate) fn new(core: Arc<Core>) -> Self {
+    pub(crate) fn new(core: Arc<Core>, sessions: SessionOptions) -> Self {
         let alarm = core.scope.spawn(Arc::clone(&core).ring());
-        Self { core, alarm }
+        Self { core, alarm, sessions }
     }
 
     pub(crate) const fn core(&self) -> &Arc<Core> {
@@ -122,8 +126,28 @@ impl Supervisor {
         I: TryInto<SessionId>,
         IdError: From<I::Error>,
     {
+        self.session_with(id, SessionOptions::default()).await
+    }
+
+    /// As [`Supervisor::session`], with a profile or bounds of its own. A session that is open already keeps those it
+    /// has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Supervisor::session`]; [`Refusal::BadBounds`] where nothing could be launched under these.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it does not wait.
+    pub async fn session_with<I>(&self, id: I, options: SessionOptions) -> Result<Session, SessionError>
+    where
+        I: TryInto<SessionId>,
+        IdError: From<I::Error>,
+    {
         let id = id.try_into().map_err(IdError::from)?;
-        self.owner.core().submit(Command::Session(SessionCommand::Open(id.clone())))?;
+        let (profile, bounds) = options.or(self.owner.sessions);
+        let open = SessionOpen { id: id.clone(), profile, bounds };
+        self.owner.core().submit(Command::Session(SessionCommand::Open(open)))?;
         Ok(Session::new(Arc::clone(&self.owner), id))
     }
 

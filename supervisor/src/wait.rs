@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fanin_machine::{Answer, Command, Refusal, Take, WaiterId, Wanted};
+use fanin_machine::{Answer, Command, Leave, Refusal, Reply, Take, WaiterId, Wanted};
 use fanin_protocol::ResultEntry;
 use tokio::sync::oneshot;
 
@@ -90,7 +90,16 @@ impl Waiter {
         let Some(limit) = limit else { return self.answer().await };
         match tokio::time::timeout(limit, self.answer()).await {
             Ok(answer) => answer,
-            Err(_) => Err(WaitError::TimedOut { limit }),
+            Err(_) => self.limit_passed(limit).await,
+        }
+    }
+
+    /// The limit has passed: the waiter leaves, unless its answer is there and was only held for the slot of its run
+    /// (SC-10).
+    async fn limit_passed(&mut self, limit: Duration) -> Result<Answer, WaitError> {
+        match self.handle.core().submit(Command::Release(self.id, Leave::Limit))? {
+            Reply::Answered => self.answer().await,
+            _ => Err(WaitError::TimedOut { limit }),
         }
     }
 
@@ -115,7 +124,7 @@ impl Drop for Waiter {
         if !self.is_done {
             self.handle.core().forget_answer(self.id);
             // Refused only where the supervisor is closed: then nothing is owed to anybody here.
-            drop(self.handle.core().submit(Command::Release(self.id)));
+            drop(self.handle.core().submit(Command::Release(self.id, Leave::Left)));
         }
     }
 }

@@ -4,11 +4,12 @@
 
 use fanin_machine::{Effect, Facts, Out, Reply, why};
 use fanin_protocol::record::NoteCode;
-use fanin_protocol::{Entry, GroupId, NodeId, Reason, Record, Status};
+use fanin_protocol::{Entry, GroupId, JobId, NodeId, Reason, Record, SessionId, Status};
 use std::sync::Arc;
 
 use crate::broken::{Broken, Kept, ensure};
-use crate::ledger::{GroupSeen, JobSeen};
+use crate::ledger::{GroupSeen, JobSeen, SessionSeen};
+use crate::lending;
 use crate::world::World;
 
 /// G1: the facts after a step are the facts before it and the records of the step.
@@ -79,14 +80,12 @@ pub fn state(world: &World, unfinished: bool) -> Kept {
     let World { state, ledger, parent, options, closing, .. } = world;
     ensure(state.running() == ledger.running, "G8", || format!("{} run", ledger.running))?;
     ensure(state.queued() == ledger.queued, "G8", || format!("{} are queued", ledger.queued))?;
-    let free = options.slots.is_none_or(|slots| ledger.running < slots);
-    ensure(options.slots.is_none_or(|slots| ledger.running <= slots), "G8", || {
-        format!("{} run in {:?} slots", ledger.running, options.slots)
-    })?;
     if ledger.open {
-        let starved = free && *closing == 0 && ledger.queued > 0 && !unfinished;
-        ensure(!starved, "G8", || format!("{} jobs wait while a slot is free", ledger.queued))?;
-        parent.nothing_is_late(ledger)?;
+        let starved =
+            |(id, seen): &(&SessionId, &SessionSeen)| seen.queued > 0 && lending::is_free(world, id);
+        let starved = ledger.sessions.iter().find(starved).filter(|_| *closing == 0 && !unfinished);
+        ensure(starved.is_none(), "G8", || format!("{starved:?} waits while a slot is free"))?;
+        parent.nothing_is_late(world)?;
     } else {
         let left = parent.waits.values().find(|wait| wait.offer.is_none());
         ensure(left.is_none(), "G12", || format!("{left:?} waits for a closed store"))?;
@@ -123,7 +122,7 @@ fn reasons(world: &World) -> Kept {
         let reasons = why::job(&world.state, id);
         ensure(reasons.is_empty() == job.ended.is_some(), "G14", || format!("{id} waits for {reasons:?}"))?;
         for reason in &reasons {
-            let exists = job_reason(world, job, reason);
+            let exists = job_reason(world, id, job, reason);
             ensure(exists, "G14", || format!("{id} ({job:?}) waits for {reason:?}"))?;
         }
     }
@@ -139,7 +138,16 @@ fn reasons(world: &World) -> Kept {
     Ok(())
 }
 
-fn job_reason(world: &World, job: &JobSeen, reason: &Reason) -> bool {
+/// True where these hold slots, and somebody is named where somebody does.
+fn are_holders(world: &World, held_by: &[JobId]) -> bool {
+    let holds = |id: &JobId| {
+        let job = world.ledger.jobs.get(id);
+        job.is_some_and(|job| job.run.is_some() && !lending::waits(world, id, job))
+    };
+    held_by.iter().all(holds) && held_by.is_empty() == (lending::holders(world, None) == 0)
+}
+
+fn job_reason(world: &World, id: &JobId, job: &JobSeen, reason: &Reason) -> bool {
     let ledger = &world.ledger;
     match reason {
         Reason::Slot { position, held_by } => {
@@ -150,10 +158,19 @@ fn job_reason(world: &World, job: &JobSeen, reason: &Reason) -> bool {
                     && other.lifetime < job.lifetime
             };
             let place = ledger.jobs.values().filter(is_before).count() as u64 + 1;
-            job.run.is_none() && run && *position == place && held_by.is_empty() == (ledger.running == 0)
+            job.run.is_none() && run && *position == place && are_holders(world, held_by)
         }
         Reason::Draining => job.run.is_none() && (world.closing > 0 || !ledger.open),
-        Reason::Starting | Reason::Working => job.run.is_some() && job.stop.is_none(),
+        Reason::Starting | Reason::Working => {
+            job.run.is_some() && job.stop.is_none() && !lending::waits(world, id, job)
+        }
+        Reason::Waiting { first } => {
+            let live = |id| ledger.jobs.get(id).is_some_and(|job| job.ended.is_none());
+            lending::waits(world, id, job) && first.iter().all(live)
+        }
+        Reason::Lent { position, held_by } => {
+            lending::waits(world, id, job) && *position > 0 && are_holders(world, held_by)
+        }
         Reason::Children { open, first } => {
             let live = |id| ledger.jobs.get(id).is_some_and(|job| job.ended.is_none());
             job.run.is_none() && job.runs > 0 && *open > 0 && first.iter().all(live)
@@ -185,6 +202,8 @@ fn group_reason(world: &World, id: &GroupId, group: &GroupSeen, reason: &Reason)
         | Reason::Draining
         | Reason::Starting
         | Reason::Working
+        | Reason::Waiting { .. }
+        | Reason::Lent { .. }
         | Reason::Children { .. }
         | Reason::Question { .. }
         | Reason::Stopping { .. } => false,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use fanin_protocol::record::{JobEnded, RunOutcome, StopTarget, TakenBy};
 use fanin_protocol::{
-    Cause, CombinedResult, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, SessionId, Status,
-    ToolPart,
+    Bounds, Cause, CombinedResult, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, SessionId,
+    Status, ToolPart,
 };
 
 /// All that was learned.
@@ -43,6 +43,10 @@ pub struct Ledger {
     pub running: u32,
     /// Jobs that have not started and are not over.
     pub queued: u32,
+    /// Sessions whose turn for a slot went, in this step, to a run that had lent its own.
+    pub granted: BTreeSet<SessionId>,
+    /// Only the records are known: whose turn went to a run that had lent its slot cannot be told.
+    pub from_records: bool,
 }
 
 /// A session.
@@ -56,6 +60,12 @@ pub struct SessionSeen {
     pub turns: u32,
     /// Its jobs that have not started and are not over.
     pub queued: u32,
+    /// What it and all below it may grow to.
+    pub bounds: Bounds,
+    /// Jobs of its tree so far.
+    pub spawned: u32,
+    /// Open runs of its tree's jobs.
+    pub running: u32,
     /// Sessions that had a start while this one waits for its next.
     pub passed_by: BTreeSet<SessionId>,
 }
@@ -155,6 +165,15 @@ impl Ledger {
     /// The members of a group, in the lives in which they belong to it.
     pub fn members<'a>(&'a self, group: &'a GroupSeen) -> impl Iterator<Item = &'a JobSeen> {
         group.lives.iter().filter_map(|lifetime| self.life(*lifetime))
+    }
+
+    /// The turn of a session went to a run that had lent its slot: whoever had one before that passed it by no more.
+    pub(crate) fn turns_granted(&mut self) {
+        for id in &self.granted {
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.passed_by.clear();
+            }
+        }
     }
 
     /// True where the run is open.

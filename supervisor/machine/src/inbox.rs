@@ -8,6 +8,7 @@ use fanin_protocol::{CombinedResult, GroupId};
 
 use crate::command::{Refusal, Reply, WaiterId};
 use crate::effect::{Answer, Effect};
+use crate::lend;
 use crate::out::Out;
 use crate::state::{GroupKey, JobKey, Node, State};
 use crate::waiter::{self, Offer, Wants};
@@ -17,6 +18,9 @@ use crate::waiter::{self, Offer, Wants};
 /// A busy parent's messages stay owed until its turn ends (W-4); one that a waiter covers or holds waits for it.
 pub(crate) fn settle(state: &mut State, key: Node, out: &mut Out) {
     while let Some((taker, message)) = next_offer(state, key) {
+        if lend::defers(state, taker) {
+            return;
+        }
         let Some(result) = with_references(state, message) else { return };
         if let Some(takers) = state.memory.takers.get_mut(&key) {
             takers.retain(|id| *id != taker);

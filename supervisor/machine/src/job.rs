@@ -70,6 +70,11 @@ pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
         }
         return;
     }
+    if job.last.is_none() {
+        return;
+    }
+    sweep::catch_up(state, key, out);
+    let Some(job) = state.job(key) else { return };
     let Some(last) = &job.last else { return };
     let completed = last.outcome == RunOutcome::Completed;
     let interrupted = last.outcome == RunOutcome::Interrupted;

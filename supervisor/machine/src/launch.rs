@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
-use fanin_protocol::limits::{GROUP_MEMBERS_MAX, LABEL_BYTES_MAX, QUEUE_JOBS_MAX};
+use fanin_protocol::limits::LABEL_BYTES_MAX;
 use fanin_protocol::record::JobQueued;
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{GroupId, Private};
 
 use crate::again;
+use crate::bounds;
 use crate::command::{Launch, Launched, Member, Refusal, Reply};
 use crate::dispatch;
 use crate::out::Out;
@@ -20,7 +21,7 @@ use crate::tree;
 pub(crate) fn launch(state: &mut State, request: Launch, out: &mut Out) -> Result<Reply, Refusal> {
     let parent = tree::find(state, &request.parent)?;
     tree::check_stays(state, parent)?;
-    tree::check_depth(state, parent)?;
+    bounds::check_depth(state, parent)?;
     if let Some(known) = known_group(state, &request, parent)? {
         return Ok(Reply::Launched(known));
     }
@@ -64,14 +65,8 @@ fn check(state: &State, request: &Launch, parent: Node) -> Result<(), Refusal> {
     if members == 0 {
         return Err(Refusal::Empty);
     }
-    if members > GROUP_MEMBERS_MAX {
-        return Err(Refusal::TooMany { members, max: GROUP_MEMBERS_MAX });
-    }
+    bounds::check(state, request, parent)?;
     request.policy.check(members).map_err(Refusal::BadPolicy)?;
-    let queued = state.facts.queued as usize;
-    if queued + members > QUEUE_JOBS_MAX {
-        return Err(Refusal::QueueFull { queued, asked: members, max: QUEUE_JOBS_MAX });
-    }
     let mut seen = HashSet::new();
     for (index, member) in request.members.iter().enumerate() {
         if !member.is_fresh && !seen.insert(&member.id) {
@@ -111,12 +106,16 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
     state.facts.job_index.reserve(members);
     state.memory.tags.reserve(members);
     out.records.reserve(members.saturating_add(1));
+    let spawned = bounds::spawned(state, parent);
     let mut jobs = Vec::with_capacity(members);
     for (index, member) in (first..).zip(request.members) {
         jobs.extend(queue(state, parent, &group, index, member, out));
     }
     if !in_turn && let Some(key) = state.facts.group_index.get(&group) {
         session::seal(state, key, request.policy, None, out);
+    }
+    if let Some(newest) = jobs.last() {
+        bounds::note_total(state, *newest, spawned, out);
     }
     let jobs =
         jobs.into_iter().filter_map(|key| state.job(key).map(|job| (job.id.clone(), job.lifetime))).collect();

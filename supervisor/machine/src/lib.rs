@@ -5,6 +5,7 @@
 //! the few parts with threads: the guard, the pump and the log.
 
 mod again;
+mod bounds;
 mod clock;
 mod command;
 mod dispatch;
@@ -18,6 +19,7 @@ mod inbox;
 mod intake;
 mod job;
 mod launch;
+mod lend;
 pub mod log;
 mod out;
 pub mod pump;
@@ -39,8 +41,8 @@ pub mod why;
 
 pub use clock::{Mono, Now};
 pub use command::{
-    Close, Command, Ended, Launch, Launched, Member, Open, Parent, Refusal, Reply, Report, RunNode, RunRef,
-    Said, SessionCommand, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
+    Close, Command, Ended, Launch, Launched, Leave, Member, Open, Parent, Refusal, Reply, Report, RunNode,
+    RunRef, Said, SessionCommand, SessionOpen, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
 };
 pub use effect::{Answer, Effect, KillStage};
 pub use fold::FoldError;

@@ -54,6 +54,9 @@ fn part(
         }
     };
     if let Some(part) = next {
+        if let (Node::Job(key), PartKind::Question) = (node, part.kind) {
+            state.memory.dirty.lends.push_back(key);
+        }
         out.record(state, part);
     }
 }

@@ -5,7 +5,7 @@ use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime,
 
 use crate::command::Refusal;
 use crate::state::{Job, JobKey, State};
-use crate::why;
+use crate::{lend, why};
 
 /// Which jobs a list shows. What is `None` does not restrict it.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +39,8 @@ pub struct Held {
     pub forced: usize,
     /// What is still to be told below nodes that go.
     pub sweeps: usize,
+    /// Slots that are lent, and what is kept of them.
+    pub lent: usize,
 }
 
 impl State {
@@ -57,6 +59,7 @@ impl State {
             barriers: memory.barriers.len(),
             forced: memory.forced.len() + memory.overdue.len() + memory.force_at.len(),
             sweeps: memory.sweeps.len(),
+            lent: lend::len(self),
         }
     }
 

@@ -1,12 +1,14 @@
 //! Which answer may be given when, and that none comes late.
 
 use fanin_machine::{Answer, WaiterId};
-use fanin_protocol::{CombinedResult, GroupId, Lifetime, NodeId, ResultEntry};
+use fanin_protocol::{CombinedResult, GroupId, JobId, Lifetime, NodeId, ResultEntry, SessionId};
 
-use super::{Offer, Parent};
+use super::{Offer, Parent, Wait};
 use crate::broken::{Kept, ensure, some};
 use crate::ledger::{GroupSeen, Ledger};
+use crate::lending;
 use crate::op::Wish;
+use crate::world::World;
 
 impl Parent {
     /// A waiter is answered.
@@ -184,25 +186,44 @@ impl Parent {
     /// # Errors
     ///
     /// [`Broken`](crate::Broken) where an answer is late.
-    pub fn nothing_is_late(&self, ledger: &Ledger) -> Kept {
-        let over = |life: &Lifetime| ledger.life(*life).is_some_and(|job| job.ended.is_some());
+    pub fn nothing_is_late(&self, world: &World) -> Kept {
+        let ledger = &world.ledger;
         for (waiter, wait) in self.waits.iter().filter(|(_, wait)| wait.offer.is_none()) {
-            let late = match &wait.wish {
-                Wish::All(..) | Wish::Exact(..) => wait.lives.iter().all(over),
-                Wish::Any(..) => wait.lives.iter().any(over),
-                Wish::Group(_, id) => {
-                    ledger.groups.get(id).is_some_and(|group| group.fired.is_some() || group.voided)
-                }
-                Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
-                Wish::Idle => ledger.running == 0,
+            let run = match wait.wish.by() {
+                Some(NodeId::Job(id)) => Some((id, ledger.jobs.get(id).filter(|job| job.run.is_some()))),
+                Some(NodeId::Session(_)) | None => None,
             };
-            let is_dead = wait.wish.by().is_some_and(|by| match by {
-                NodeId::Job(id) => ledger.jobs.get(id).is_none_or(|job| job.run.is_none()),
-                NodeId::Session(_) => false,
-            });
+            let is_dead = matches!(run, Some((_, None)));
             ensure(!is_dead, "P5", || format!("{waiter:?} of a run that is over waits for {wait:?}"))?;
+            let may_wait = match run {
+                Some((id, Some(job))) => self.is_held(id, &job.session, world),
+                Some((_, None)) | None => false,
+            };
+            let late = self.is_due(wait, ledger) && !may_wait;
             ensure(!late, "BAR-10", || format!("{waiter:?} still waits for {wait:?}"))?;
         }
         Ok(())
+    }
+
+    /// True where what a wait wants is there.
+    fn is_due(&self, wait: &Wait, ledger: &Ledger) -> bool {
+        let over = |life: &Lifetime| ledger.life(*life).is_some_and(|job| job.ended.is_some());
+        match &wait.wish {
+            Wish::All(..) | Wish::Exact(..) => wait.lives.iter().all(over),
+            Wish::Any(..) => wait.lives.iter().any(over),
+            Wish::Group(_, id) => {
+                ledger.groups.get(id).is_some_and(|group| group.fired.is_some() || group.voided)
+            }
+            Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
+            Wish::Idle => ledger.running == 0,
+        }
+    }
+
+    /// SC-10: the answers of a run are held while it waits for nothing else and no slot is free for its tree.
+    fn is_held(&self, id: &JobId, session: &SessionId, world: &World) -> bool {
+        let own = |by: &NodeId| matches!(by, NodeId::Job(by) if by == id);
+        let mut live =
+            self.waits.values().filter(|wait| wait.offer.is_none() && wait.wish.by().is_some_and(own));
+        live.all(|wait| self.is_due(wait, &world.ledger)) && !lending::is_free(world, session)
     }
 }

@@ -142,6 +142,7 @@ fn note(body: &Note) -> String {
         NoteCode::ClockJump => "clock_jump",
         NoteCode::StaleReport => "stale_report",
         NoteCode::Unreaped => "unreaped",
+        NoteCode::SpawnTotal => "spawn_total",
         NoteCode::Unknown => "unknown",
     };
     let job = body.job.as_ref().map_or(String::new(), |id| format!(" {id}"));

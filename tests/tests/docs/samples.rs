@@ -7,8 +7,8 @@ use fanin_protocol::policy::{Policy, Threshold};
 use fanin_protocol::record::*;
 use fanin_protocol::result::{CombinedResult, Counts, Outcome, Output};
 use fanin_protocol::{
-    CommandSpec, Fence, GroupId, JobId, JobKind, LogId, NodeId, PartKind, PartState, Private, Record, Seq,
-    SessionId, SharedLimits, Spec, ToolPart,
+    CommandSpec, Fence, GroupId, JobId, JobKind, LogId, NodeId, PartKind, PartState, Private, Profile,
+    Record, Seq, SessionId, SharedLimits, Spec, ToolPart,
 };
 
 pub(crate) fn log() -> LogId {
@@ -52,7 +52,7 @@ fn stores_and_sessions() -> Vec<Record> {
     vec![
         StoreOpened { log: log(), level: Level::Memory, previous: Some(Seq(1)), clean: true }.into(),
         StoreClosed { queued: 0 }.into(),
-        SessionOpened { session: session() }.into(),
+        SessionOpened { session: session(), profile: Profile::Agent, bounds: Profile::Agent.bounds() }.into(),
         SessionClosed { session: session() }.into(),
     ]
 }

@@ -3,6 +3,7 @@
 mod clocks;
 mod groups;
 mod jobs;
+mod lending;
 mod lives;
 mod parts;
 mod recovery;
