@@ -1,16 +1,17 @@
 //! What a subscription delivers. An event shows ids and facts, and content only to who asks for it by name.
 
 use std::fmt;
-use std::sync::Arc;
 
-use fanin_protocol::{About, Entry, Fence, GroupId, JobId, Lifetime, LogId, Record, Seq, SessionId};
+use fanin_machine::log::Shared;
+use fanin_protocol::{About, Fence, GroupId, JobId, Lifetime, LogId, Record, Seq, SessionId};
 
-/// One record as a subscriber sees it. Cheap to clone; keeps nothing but its own record alive.
+/// One record as a subscriber sees it. Cheap to clone; keeps alive the segment of the log in which its
+/// record lies, up to [`READ_BATCH`](fanin_protocol::limits::READ_BATCH) records.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Event(Arc<Entry>);
+pub struct Event(Shared);
 
 impl Event {
-    pub(crate) const fn new(entry: Arc<Entry>) -> Self {
+    pub(crate) const fn new(entry: Shared) -> Self {
         Self(entry)
     }
 

@@ -177,12 +177,13 @@ impl Subscription {
 
     /// The next event among the records that were taken over.
     fn next_taken(&mut self) -> Option<Event> {
-        let taken = self.taken.as_mut()?;
-        while let Some(entry) = taken.next_ref() {
-            self.after = entry.seq;
-            if self.filter.matches(entry) {
-                return Some(Event::new(entry.clone()));
-            }
+        let Self { filter, after, taken, .. } = self;
+        let found = taken.as_mut()?.next_where(|entry| {
+            *after = entry.seq;
+            filter.matches(entry)
+        });
+        if let Some(entry) = found {
+            return Some(Event::new(entry));
         }
         // Given back at once, so that a sleeper holds nothing.
         self.taken = None;

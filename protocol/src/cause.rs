@@ -110,10 +110,18 @@ impl fmt::Display for Cause {
 pub enum Code {
     /// Timeout: from launch to the first start.
     Queue,
+    /// Timeout: from the start of a run until its runner had it in hand.
+    Start,
     /// Timeout: one run.
     Run,
+    /// Timeout: all runs together.
+    Total,
+    /// Timeout: a run without a sign of work.
+    Idle,
     /// Failed: a turn without any part, text or usage (J-23).
     NoOutput,
+    /// Failed: the same call again and again, without another one between (SC-15).
+    NoProgress,
     /// Failed: a command left with another status than 0.
     ExitStatus,
     /// Failed: a signal from outside ended the command.
@@ -136,8 +144,12 @@ impl Code {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Queue => "queue",
+            Self::Start => "start",
             Self::Run => "run",
+            Self::Total => "total",
+            Self::Idle => "idle",
             Self::NoOutput => "no_output",
+            Self::NoProgress => "no_progress",
             Self::ExitStatus => "exit_status",
             Self::Signal => "signal",
             Self::ProgramNotFound => "program_not_found",

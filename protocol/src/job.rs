@@ -50,6 +50,23 @@ pub enum Reason {
     },
     /// Queued: the supervisor starts nothing more, it is shutting down.
     Draining,
+    /// Queued: its last run failed, and the next try is not due yet.
+    Backoff {
+        /// Tries so far.
+        tries: u32,
+        /// Not before this time, in milliseconds since the Unix epoch.
+        not_before_ms: u64,
+    },
+    /// Queued: as many jobs of its kind as may start in this time have started.
+    Rate {
+        /// The kind.
+        kind: JobKind,
+    },
+    /// Queued: too many starts of its kind failed, and the kind is paused.
+    Circuit {
+        /// The kind.
+        kind: JobKind,
+    },
     /// Running: started, and its runner has not yet said that it is up.
     Starting,
     /// Running: its body works.
@@ -108,6 +125,9 @@ impl Reason {
         match self {
             Self::Slot { .. } => "slot",
             Self::Draining => "draining",
+            Self::Backoff { .. } => "backoff",
+            Self::Rate { .. } => "rate",
+            Self::Circuit { .. } => "circuit",
             Self::Starting => "starting",
             Self::Working => "working",
             Self::Question { .. } => "question",
@@ -132,6 +152,13 @@ impl fmt::Display for Reason {
                 list(f, held_by)
             }
             Self::Draining => f.write_str("the supervisor is shutting down and starts nothing more"),
+            Self::Backoff { tries, .. } => {
+                write!(f, "waits before its next try; {tries} so far")
+            }
+            Self::Rate { kind } => write!(f, "waits for the rate of {kind} jobs"),
+            Self::Circuit { kind } => {
+                write!(f, "{kind} jobs are paused, since too many of their starts failed")
+            }
             Self::Starting => f.write_str("starting"),
             Self::Working => f.write_str("working"),
             Self::Question { call } => write!(f, "waits for an answer to question {call}"),

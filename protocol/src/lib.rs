@@ -9,6 +9,7 @@ pub mod event;
 pub mod fault;
 pub mod id;
 pub mod job;
+pub mod job_limits;
 pub mod layout;
 pub mod limits;
 pub mod parent;

@@ -81,6 +81,59 @@ pub const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
 /// Longest limit of time a caller may set: ten years, far below where arithmetic could overflow (B56).
 pub const LIMIT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
+/// From the start of a run of a command or an agent until its runner has it in hand: a cold start of an agent's
+/// program fits (SC-14).
+pub const START_WAIT: Duration = Duration::from_secs(60);
+
+/// One run of an agent that sets no limit: a long piece of work fits, a loop does not run all night (SC-14).
+pub const AGENT_RUN: Duration = Duration::from_secs(30 * 60);
+
+/// An agent without a sign of work that sets no limit: a slow model answers within it (SC-14).
+pub const AGENT_IDLE: Duration = Duration::from_secs(10 * 60);
+
+/// Calls of one tool with the same arguments in a row that are worth a note (SC-15).
+pub const REPEATS_NOTED: u32 = 5;
+
+/// Such calls of an agent that sets no limit: it makes no progress any more (SC-15).
+pub const AGENT_REPEATS_MAX: u32 = 50;
+
+/// A gap in which neither machine nor host ran: idle clocks start again after it (SC-16).
+pub const GAP: Duration = Duration::from_secs(30);
+
+/// A sealed group without a record: long enough that somebody may want to look (BAR-14).
+pub const GROUP_QUIET: Duration = Duration::from_secs(600);
+
+/// Time between two looks for quiet groups at the least: a look goes over all that have not fired (BAR-14).
+pub const GROUP_LOOK: Duration = Duration::from_secs(60);
+
+/// Tries after the first one at the most: with the growing gaps a job that always fails is over within the hour (B81).
+pub const RETRIES_MAX: u32 = 50;
+
+/// Tries after the first one of an agent that nobody asked for, where nothing had taken effect yet (SC-17).
+pub const SAFE_RETRIES: u32 = 2;
+
+/// Gap before the second try; it doubles from try to try (SC-17).
+pub const RETRY_GAP: Duration = Duration::from_secs(1);
+
+/// Longest gap before a try: at most 16 tries of a job start in 10 minutes (SC-17, B81).
+pub const RETRY_GAP_MAX: Duration = Duration::from_secs(60);
+
+/// A gap is this many hundredths longer or shorter by chance, so that jobs that failed at once do not come back at
+/// once (SC-17).
+pub const RETRY_JITTER: u64 = 20;
+
+/// Failed starts of one kind of job in `CIRCUIT_WINDOW` that are borne; one more pauses the kind (SC-18).
+pub const CIRCUIT_FAILURES_MAX: usize = 20;
+
+/// The time in which failed starts of a kind are counted (SC-18).
+pub const CIRCUIT_WINDOW: Duration = Duration::from_secs(60);
+
+/// How long a kind is paused after too many failed starts (SC-18).
+pub const CIRCUIT_PAUSE: Duration = Duration::from_secs(60);
+
+/// Starts of one kind in one interval of a rate at the most: each of them is remembered for that long.
+pub const RATE_STARTS_MAX: usize = 10_000;
+
 /// Output kept of one command, head and tail together: a long build log fits (B59).
 pub const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -156,9 +209,6 @@ pub const CLOCK_JUMP: Duration = Duration::from_secs(3600);
 
 /// Slots of `fanin run` unless `--concurrency` says otherwise (14.14).
 pub const RUN_SLOTS: usize = 10;
-
-/// Deepest job below the session of an operator's run, nested runs counted in (14.14, SC-8).
-pub const RUN_DEPTH_MAX: u32 = 8;
 
 /// The mark of a job in an environment: two ids, two numbers, and the slashes between them.
 pub const PARENT_MARK_BYTES_MAX: usize = 256;

@@ -345,13 +345,29 @@ pub struct Usage {
     pub steps: Option<u64>,
 }
 
-/// `limits.set`: limits of a node changed.
+/// `limits.set`: limits changed while what they bind lives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitsSet {
-    /// Whose.
-    pub node: NodeId,
-    /// Dimension to value.
-    pub limits: BTreeMap<String, u64>,
+    /// Whose; left out where it is the supervisor as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeId>,
+    /// Dimension to its new value; `None` is no limit.
+    pub limits: BTreeMap<LimitName, Option<u64>>,
+}
+
+/// A dimension that can be set while it binds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitName {
+    /// Jobs that run at once.
+    Slots,
+    /// One run of a job.
+    RunMs,
+    /// All runs of a job.
+    TotalMs,
+    /// A dimension that a newer writer knows and this reader does not.
+    #[serde(other)]
+    Unknown,
 }
 
 /// What a note is about. Readers may ignore any note.
@@ -366,6 +382,12 @@ pub enum NoteCode {
     Unreaped,
     /// Four fifths of the jobs that a tree may launch for life are launched; the value is their number (SC-21).
     SpawnTotal,
+    /// A run or a group shows no sign of work, and the value is for how many milliseconds; or a run makes the same
+    /// call again and again (SC-14, SC-15, BAR-14).
+    Stall,
+    /// Too many starts of one kind of job failed, and the kind is paused; the value is for how many milliseconds
+    /// (SC-18).
+    Circuit,
     /// A code that a newer writer knows and this reader does not.
     #[serde(other)]
     Unknown,
@@ -385,6 +407,33 @@ pub struct Note {
     /// A number, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<i64>,
+    /// More of it, apart: most notes have nothing more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Box<NoteDetails>>,
+}
+
+/// What few notes have.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NoteDetails {
+    /// The group, where it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupId>,
+    /// The kind of jobs, where it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<JobKind>,
+    /// How often the same call was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<u32>,
+    /// Of a group: its first members that are not over, and what each waits for, as a phase.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<(JobId, Arc<str>)>,
+}
+
+impl Note {
+    /// A note that says no more than its code.
+    pub const fn new(code: NoteCode) -> Self {
+        Self { code, job: None, run: None, value: None, details: None }
+    }
 }
 
 macro_rules! records {

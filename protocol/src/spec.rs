@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::job::JobKind;
-use crate::limits::{COMMAND_BYTES_MAX, LIMIT_MAX, OUTPUT_BYTES_MAX_MAX};
+pub use crate::job_limits::JobLimits;
+use crate::limits::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX_MAX};
 
 /// What a job shall do. A closure has no spec: it cannot be written down and never survives the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +65,7 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    fn new(field: &'static str, problem: impl Into<String>) -> Self {
+    pub(crate) fn new(field: &'static str, problem: impl Into<String>) -> Self {
         Self { field, problem: problem.into() }
     }
 }
@@ -196,51 +197,6 @@ impl AgentSpec {
             return Err(SpecError::new("prompt", "the prompt is empty"));
         }
         Ok(())
-    }
-}
-
-/// Limits of time of one job, in milliseconds on the wire. Nothing set is no limit (SC-14).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
-pub struct JobLimits {
-    /// From launch to the first start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue_ms: Option<u64>,
-    /// One run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_ms: Option<u64>,
-    /// Between the polite stop and the forced one; without a value the supervisor's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grace_ms: Option<u64>,
-}
-
-impl JobLimits {
-    /// No limit.
-    pub const NONE: Self = Self { queue_ms: None, run_ms: None, grace_ms: None };
-
-    /// Checks that each limit can be honoured.
-    ///
-    /// # Errors
-    ///
-    /// [`SpecError`] names the limit that is zero or longer than ten years.
-    pub fn check(&self) -> Result<(), SpecError> {
-        limit("queue_timeout", self.queue_ms)?;
-        limit("timeout", self.run_ms)?;
-        match self.grace_ms {
-            Some(grace) if Duration::from_millis(grace) > crate::limits::GRACE_MAX => {
-                Err(SpecError::new("grace", format!("{grace} ms is more than one hour")))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-fn limit(field: &'static str, ms: Option<u64>) -> Result<(), SpecError> {
-    match ms {
-        Some(0) => Err(SpecError::new(field, "zero would end it before it began; leave it out for no limit")),
-        Some(ms) if Duration::from_millis(ms) > LIMIT_MAX => {
-            Err(SpecError::new(field, format!("{ms} ms is more than ten years; leave it out for no limit")))
-        }
-        _ => Ok(()),
     }
 }
 

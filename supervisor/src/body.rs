@@ -4,52 +4,101 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use fanin_machine::guard::Guard;
 use fanin_protocol::limits::PANIC_BYTES_MAX;
 use fanin_protocol::{Cause, text};
+use pin_project_lite::pin_project;
+use tokio::task::AbortHandle;
 
-use crate::context::RunContext;
-use crate::runner::{Ending, RunFuture};
+use crate::context::{RunCell, RunContext};
+use crate::runner::Ending;
 
-/// What makes the future of a run, on the run's own task.
-pub(crate) type Body = Box<dyn FnOnce(RunContext) -> RunFuture + Send>;
+/// A job's work before it starts. It knows the type of its future, so that the future lies in its task and nowhere
+/// else.
+pub(crate) type Body = Box<dyn FnOnce(Start) -> AbortHandle + Send>;
 
-/// The future of a run.
-///
-/// The guard was made before it, outside: a task aborted before its first poll never runs a line of the body, so a
-/// guard made inside would never be dropped (J-20). The body is dropped before the guard reports, so that what a
-/// report says is gone is gone.
-pub(crate) struct Run<F: FnOnce(Option<Ending>)> {
-    stage: Stage,
-    guard: Option<Guard<Ending, F>>,
+/// The same for a job that may run again: each call starts one run.
+pub(crate) type Rerun = Arc<dyn Fn(Start) -> AbortHandle + Send + Sync>;
+
+/// What a closure job does.
+pub(crate) enum Work {
+    /// For one run.
+    Once(Body),
+    /// For as many as there are.
+    Again(Rerun),
 }
 
-enum Stage {
-    Start(Body, RunContext),
-    Running(RunFuture),
-    Over,
-}
+/// A run that is about to start.
+pub(crate) struct Start(pub(crate) Arc<RunCell>);
 
-impl<F: FnOnce(Option<Ending>)> Run<F> {
-    pub(crate) fn new(body: Body, context: RunContext, guard: Guard<Ending, F>) -> Self {
-        Self { stage: Stage::Start(body, context), guard: Some(guard) }
+impl Start {
+    /// Starts the run's task. `body` is called on it, and makes the future of the run.
+    pub(crate) fn spawn<F, Fut>(self, body: F) -> AbortHandle
+    where
+        F: FnOnce(RunContext) -> Fut + Send + 'static,
+        Fut: Future<Output = Ending> + Send + 'static,
+    {
+        let Self(cell) = self;
+        let context = RunContext { cell: Arc::clone(&cell) };
+        let core = Arc::clone(cell.core());
+        // The guard is made here, before the task exists: one aborted before its first poll never runs a line of the
+        // body, so a guard made inside would never be dropped (J-20).
+        let guard = Guard::new(move |ending| cell.ended(ending));
+        core.scope.spawn(Run { stage: Stage::Start { start: Some((body, context)) }, guard: Some(guard) })
     }
 }
 
-impl<F: FnOnce(Option<Ending>) + Unpin> Future for Run<F> {
+pin_project! {
+    /// The future of a run.
+    ///
+    /// The body is dropped before the guard reports, so that what a report says is gone is gone.
+    struct Run<F, Fut, G: FnOnce(Option<Ending>)> {
+        #[pin]
+        stage: Stage<F, Fut>,
+        guard: Option<Guard<Ending, G>>,
+    }
+
+    impl<F, Fut, G: FnOnce(Option<Ending>)> PinnedDrop for Run<F, Fut, G> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if let Err(panic) = clear(this.stage) {
+                // The run was stopped: how its destructor went changes nothing of that (J-19).
+                tracing::warn!(text = %text_of(panic), "a job's destructor panicked while the job was stopped");
+            }
+            drop(this.guard.take());
+        }
+    }
+}
+
+pin_project! {
+    #[project = StageNow]
+    enum Stage<F, Fut> {
+        Start { start: Option<(F, RunContext)> },
+        Running { #[pin] future: Fut },
+        Over,
+    }
+}
+
+impl<F, Fut, G> Future for Run<F, Fut, G>
+where
+    F: FnOnce(RunContext) -> Fut,
+    Fut: Future<Output = Ending>,
+    G: FnOnce(Option<Ending>),
+{
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let run = self.get_mut();
+        let mut run = self.project();
         // A panic in one body ends that body. What it shares with others is behind locks that do not poison.
-        let ending = match catch_unwind(AssertUnwindSafe(|| run.stage.poll(cx))) {
+        let ending = match catch_unwind(AssertUnwindSafe(|| poll(run.stage.as_mut(), cx))) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(ending)) => Ok(ending),
             Err(panic) => Err(panic),
         };
-        let ending = match (ending, run.stage.clear()) {
+        let ending = match (ending, clear(run.stage)) {
             (Ok(ending), Ok(())) => ending,
             (Err(panic), cleared) => {
                 cleared.map_err(text_of).ok();
@@ -64,39 +113,31 @@ impl<F: FnOnce(Option<Ending>) + Unpin> Future for Run<F> {
     }
 }
 
-impl<F: FnOnce(Option<Ending>)> Drop for Run<F> {
-    fn drop(&mut self) {
-        if let Err(panic) = self.stage.clear() {
-            // The run was stopped: how its destructor went changes nothing of that (J-19).
-            tracing::warn!(text = %text_of(panic), "a job's destructor panicked while the job was stopped");
+fn poll<F, Fut>(mut stage: Pin<&mut Stage<F, Fut>>, cx: &mut Context<'_>) -> Poll<Ending>
+where
+    F: FnOnce(RunContext) -> Fut,
+    Fut: Future<Output = Ending>,
+{
+    if let StageNow::Start { start } = stage.as_mut().project()
+        && let Some((body, context)) = start.take()
+    {
+        if context.is_cancelled() {
+            // The stop came between the start and this first poll: not a line of the body runs (B35).
+            drop(body);
+            return Poll::Ready(Ending::failed(Cause::Failed, None, "stopped before it began"));
         }
-        drop(self.guard.take());
+        let future = body(context);
+        stage.set(Stage::Running { future });
+    }
+    match stage.project() {
+        StageNow::Running { future } => future.poll(cx),
+        StageNow::Start { .. } | StageNow::Over => Poll::Pending,
     }
 }
 
-impl Stage {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
-        if let Self::Start(..) = self
-            && let Self::Start(body, context) = std::mem::replace(self, Self::Over)
-        {
-            if context.is_cancelled() {
-                // The stop came between the start and this first poll: not a line of the body runs (B35).
-                drop(body);
-                return Poll::Ready(Ending::failed(Cause::Failed, None, "stopped before it began"));
-            }
-            *self = Self::Running(body(context));
-        }
-        match self {
-            Self::Running(future) => future.as_mut().poll(cx),
-            Self::Start(..) | Self::Over => Poll::Pending,
-        }
-    }
-
-    /// Drops the body; a panic of its destructor is caught.
-    fn clear(&mut self) -> Result<(), Box<dyn Any + Send>> {
-        let stage = std::mem::replace(self, Self::Over);
-        catch_unwind(AssertUnwindSafe(|| drop(stage)))
-    }
+/// Drops the body; a panic of its destructor is caught.
+fn clear<F, Fut>(mut stage: Pin<&mut Stage<F, Fut>>) -> Result<(), Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(|| stage.set(Stage::Over)))
 }
 
 /// Drops a body that never started. Its destructor is anybody's code: a panic of it ends nothing but itself.

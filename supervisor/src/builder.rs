@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_machine::log::Log;
-use fanin_machine::{Command, Open, Refusal};
-use fanin_protocol::limits::{GRACE, GRACE_MAX, TAIL_RECORDS};
+use fanin_machine::{Command, Open, Rate, Refusal};
+use fanin_protocol::JobKind;
+use fanin_protocol::limits::{GRACE, GRACE_MAX, LIMIT_MAX, RATE_STARTS_MAX, TAIL_RECORDS};
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{Bounds, Profile};
@@ -56,6 +57,7 @@ pub struct Builder {
     runners: Vec<Arc<dyn Runner>>,
     slots: Option<usize>,
     grace: Duration,
+    rates: Vec<(JobKind, usize, Duration)>,
     tail: usize,
     clock: Box<dyn Clock>,
     sessions: SessionOptions,
@@ -67,6 +69,7 @@ impl Default for Builder {
             runners: Vec::new(),
             slots: None,
             grace: GRACE,
+            rates: Vec::new(),
             tail: TAIL_RECORDS,
             clock: Box::new(SystemClock),
             sessions: SessionOptions::default(),
@@ -111,6 +114,14 @@ impl Builder {
         self
     }
 
+    /// At most so many jobs of this kind start in any span of that length; further ones wait, and jobs of other kinds
+    /// go on. Without it as many start as have slots.
+    #[must_use]
+    pub fn rate(mut self, kind: JobKind, starts: usize, per: Duration) -> Self {
+        self.rates.push((kind, starts, per));
+        self
+    }
+
     /// Records kept in memory for subscribers, at the least.
     #[must_use]
     pub const fn tail(mut self, records: usize) -> Self {
@@ -129,8 +140,9 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`StartError::Setting`] for 0 slots, an empty tail, a grace of more than an hour, or two runners of one kind;
-    /// [`Refusal::BadBounds`] for bounds under which nothing could be launched; [`StartError::NoRuntime`] outside of a runtime.
+    /// [`StartError::Setting`] for 0 slots, an empty tail, a grace of more than an hour, two runners of one kind, or a
+    /// rate that lets nothing through, cannot be kept, or stands twice; [`Refusal::BadBounds`] for bounds under which
+    /// nothing could be launched; [`StartError::NoRuntime`] outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -145,6 +157,11 @@ impl Builder {
             slots,
             grace_ms: millis(self.grace),
             seed: chance::seed(),
+            rates: self
+                .rates
+                .iter()
+                .map(|(kind, starts, per)| (*kind, Rate { starts: *starts, per_ms: millis(*per) }))
+                .collect(),
         };
         let clocks = Clocks::new(self.clock);
         let core = Arc::new(Core::new(Log::new(log, self.tail), clocks, Scope::new(runtime), self.runners));
@@ -165,6 +182,16 @@ impl Builder {
         }
         let (_, bounds) = self.sessions.or(SessionOptions::default());
         bounds.check().map_err(|error| CallError::from(Refusal::BadBounds(error)))?;
+        let is_kept = |(_, starts, per): &(JobKind, usize, Duration)| {
+            (1..=RATE_STARTS_MAX).contains(starts) && !per.is_zero() && *per <= LIMIT_MAX
+        };
+        if !self.rates.iter().all(is_kept) {
+            return setting("rate", "use 1 to 10,000 starts in a time above zero");
+        }
+        let rated: Vec<_> = self.rates.iter().map(|(kind, ..)| kind).collect();
+        if (1..rated.len()).any(|index| rated.iter().take(index).any(|kind| rated.get(index) == Some(kind))) {
+            return setting("rate", "two rates of one kind; set one");
+        }
         let kinds: Vec<_> = self.runners.iter().map(|runner| runner.kind()).collect();
         if (1..kinds.len()).any(|index| kinds.iter().take(index).any(|kind| kinds.get(index) == Some(kind))) {
             return setting("runner", "two runners of one kind; register one");

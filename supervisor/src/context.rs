@@ -1,13 +1,16 @@
 //! What a job's body sees of the supervisor.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use fanin_machine::{Command, Parent, Report, RunRef, Said};
+use fanin_machine::{Command, Mono, Parent, Report, RunRef, Said, State};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
-use fanin_protocol::{Fence, JobId, Lifetime, PartKind, PartState, text};
+use fanin_protocol::{Fence, JobId, JobKind, Lifetime, ParentMark, PartKind, PartState, text};
 use parking_lot::Mutex;
+use tokio::task::AbortHandle;
 
 use crate::core::Core;
 use crate::handle::Handle;
@@ -15,15 +18,52 @@ use crate::launcher::Launcher;
 use crate::stop::{StopSignal, StopStage};
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
-#[derive(Debug, Default)]
 pub(crate) struct RunCell {
+    /// The run as a parent, and its way to the core.
+    launcher: Launcher,
+    pub(crate) run: RunRef,
+    pub(crate) job: JobId,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) kind: JobKind,
     pub(crate) stop: StopSignal,
+    /// Its task, once there is one.
+    pub(crate) task: OnceLock<AbortHandle>,
     progress: Mutex<Option<Arc<str>>>,
+    /// The last sign of work, on the machine's clock; 0 before the first.
+    last_beat: AtomicU64,
 }
 
 impl RunCell {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        run: RunRef,
+        (job, lifetime): (JobId, Lifetime),
+        kind: JobKind,
+    ) -> Self {
+        let launcher = Launcher::new(Handle::inside(core), Parent::Run(run));
+        let (stop, task) = (StopSignal::new(), OnceLock::new());
+        let (progress, last_beat) = (Mutex::default(), AtomicU64::new(0));
+        Self { launcher, run, job, lifetime, kind, stop, task, progress, last_beat }
+    }
+
+    pub(crate) const fn core(&self) -> &Arc<Core> {
+        self.launcher.handle().core()
+    }
+
     pub(crate) fn progress(&self) -> Option<Arc<str>> {
         self.progress.lock().clone()
+    }
+
+    /// When the run last showed a sign of work that is no report.
+    pub(crate) fn last_beat(&self) -> Mono {
+        Mono(self.last_beat.load(Ordering::Relaxed))
+    }
+
+    /// Drops what is left of the run, at the next point where it yields.
+    pub(crate) fn abort(&self) {
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
     }
 }
 
@@ -32,11 +72,7 @@ impl RunCell {
 /// The run launches, waits and is woken as a [`Launcher`]: what it launches hangs below its job.
 #[derive(Clone)]
 pub struct RunContext {
-    launcher: Launcher,
-    cell: Arc<RunCell>,
-    run: RunRef,
-    job: JobId,
-    lifetime: Lifetime,
+    pub(crate) cell: Arc<RunCell>,
 }
 
 /// How to find a run from outside.
@@ -51,28 +87,31 @@ pub struct Bound {
 }
 
 impl RunContext {
-    pub(crate) fn new(
-        core: Arc<Core>,
-        cell: Arc<RunCell>,
-        run: RunRef,
-        (job, lifetime): (JobId, Lifetime),
-    ) -> Self {
-        Self { launcher: Launcher::new(Handle::inside(core), Parent::Run(run)), cell, run, job, lifetime }
-    }
-
     /// The job.
-    pub const fn job(&self) -> &JobId {
-        &self.job
+    pub fn job(&self) -> &JobId {
+        &self.cell.job
     }
 
     /// Which life of the job's id.
-    pub const fn lifetime(&self) -> Lifetime {
-        self.lifetime
+    pub fn lifetime(&self) -> Lifetime {
+        self.cell.lifetime
+    }
+
+    /// The job as a process of it shall know it, in a process at `depth` below all others (0 for one that is part of no
+    /// job). Looked up when asked; `None` where the supervisor has forgotten the job.
+    pub fn parent_mark(&self, depth: u32) -> Option<ParentMark> {
+        let RunCell { job, lifetime, .. } = &*self.cell;
+        let mark = |state: &State| {
+            let info = state.job_info_exact(job, *lifetime).ok()?;
+            let depth = depth.saturating_add(state.job_depth(job, *lifetime).ok()?);
+            Some(ParentMark { session: info.session, job: info.job, lifetime: info.lifetime, depth })
+        };
+        self.cell.core().look(mark)
     }
 
     /// The run's fence: no other run has it.
-    pub const fn fence(&self) -> Fence {
-        self.run.fence
+    pub fn fence(&self) -> Fence {
+        self.cell.run.fence
     }
 
     /// How far a stop has gone.
@@ -103,8 +142,17 @@ impl RunContext {
         self.cell.stop.reached(StopStage::Forced).await;
     }
 
-    /// Says how far the work has come, in one line. Only the latest is kept, and no event tells of it.
+    /// Says that the work goes on, for a body that is quiet for longer than its idle limit. It costs next to nothing:
+    /// no event tells of it, and nobody is woken.
+    pub fn beat(&self) {
+        // Nothing else is read through it, so the order of these does not matter.
+        self.cell.last_beat.fetch_max(self.cell.core().now().0, Ordering::Relaxed);
+    }
+
+    /// Says how far the work has come, in one line. Only the latest is kept, and no event tells of it. It is a sign
+    /// of work, as [`RunContext::beat`].
     pub fn progress(&self, line: impl AsRef<str>) {
+        self.beat();
         let line = text::one_line(line.as_ref());
         *self.cell.progress.lock() = Some(text::cut(&line, PROGRESS_BYTES_MAX).into());
     }
@@ -117,15 +165,32 @@ impl RunContext {
 
     /// Announces a tool call. `call` names it inside this run; a name that was used before is the same call.
     pub fn tool(&self, call: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> ToolCall {
-        let call = ToolCall { context: self.clone(), call: call.into(), name: name.into(), is_over: false };
+        self.announce(call.into(), name.into(), None)
+    }
+
+    /// As [`RunContext::tool`], with a digest of the arguments: equal arguments give equal digests, whatever the
+    /// digest is made with. So the same call again and again is found (SC-15).
+    pub fn tool_with(
+        &self,
+        call: impl Into<Arc<str>>,
+        name: impl Into<Arc<str>>,
+        args: &(impl Hash + ?Sized),
+    ) -> ToolCall {
+        let mut hasher = DefaultHasher::new();
+        args.hash(&mut hasher);
+        self.announce(call.into(), name.into(), Some(hasher.finish()))
+    }
+
+    fn announce(&self, call: Arc<str>, name: Arc<str>, args_hash: Option<u64>) -> ToolCall {
+        let call = ToolCall { context: self.clone(), call, name, args_hash, is_over: false };
         call.say(PartState::Pending);
         call
     }
 
     fn report(&self, what: Said) {
         // A run that is over says nothing any more: the machine notes it and drops it, a closed supervisor drops it.
-        let report = Command::Report(Report { run: self.run, what });
-        drop(self.launcher.handle().core().submit(report));
+        let report = Report { run: self.cell.run, what };
+        drop(self.cell.core().submit(Command::Report(report)));
     }
 }
 
@@ -133,15 +198,15 @@ impl Deref for RunContext {
     type Target = Launcher;
 
     fn deref(&self) -> &Launcher {
-        &self.launcher
+        &self.cell.launcher
     }
 }
 
 impl fmt::Debug for RunContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunContext")
-            .field("job", &self.job)
-            .field("run", &self.run.fence)
+            .field("job", &self.cell.job)
+            .field("run", &self.cell.run.fence)
             .field("stage", &self.stage())
             .finish_non_exhaustive()
     }
@@ -153,6 +218,7 @@ pub struct ToolCall {
     context: RunContext,
     call: Arc<str>,
     name: Arc<str>,
+    args_hash: Option<u64>,
     is_over: bool,
 }
 
@@ -176,7 +242,8 @@ impl ToolCall {
 
     fn say(&self, state: PartState) {
         let (call, name) = (Arc::clone(&self.call), Arc::clone(&self.name));
-        self.context.report(Said::Part { call, name, kind: PartKind::Tool, state });
+        let (kind, args_hash) = (PartKind::Tool, self.args_hash);
+        self.context.report(Said::Part { call, name, kind, state, args_hash });
     }
 }
 

@@ -1,28 +1,26 @@
 //! The gate and the driver: one command at a time through the machine, then its records to the log and its effects
 //! to the outside, in order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fanin_machine::guard::Guard;
 use fanin_machine::log::Log;
-use fanin_machine::pump::Pump;
+use fanin_machine::pump::{Batch, Pump};
 use fanin_machine::{
-    Answer, Command, Effect, Ended, KillStage, Leave, Mono, Out, Refusal, Reply, Report, RunRef, Said, State,
-    WaiterId, step,
+    Answer, Command, Effect, Ended, KillStage, Launch, Launched, Leave, Mono, Now, Out, Refusal, Reply,
+    Report, RunRef, Said, State, WaiterId, step,
 };
-use fanin_protocol::limits::MESSAGE_BYTES_MAX;
-use fanin_protocol::{Entry, JobId, JobKind, Lifetime, Spec, text};
+use fanin_protocol::limits::{EFFECTS_ROOM, MESSAGE_BYTES_MAX};
+use fanin_protocol::{JobId, JobKind, Lifetime, Spec, text};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
-use tokio::task::AbortHandle;
 
-use crate::body::{Body, Run, discard};
+use crate::body::{Body, Start, Work, discard};
 use crate::clock::Clocks;
-use crate::context::{RunCell, RunContext};
+use crate::context::RunCell;
 use crate::hosted::Hosted;
 use crate::output::JobOutput;
 use crate::outputs::Outputs;
@@ -56,22 +54,46 @@ impl CallError {
     }
 }
 
-/// What is released once the records of a step are committed, in this order.
-enum Released {
-    /// To the log, and so to subscribers.
-    Records(Vec<Entry>),
+/// What steps have decided and nobody has carried out yet: records first, then the rest in order.
+#[derive(Default)]
+struct Released {
+    /// The records, and room for a step to write into.
+    out: Out,
     /// To the outside.
-    Effect(Effect),
-    /// The rest of a step that went in slices.
-    Rest,
+    acts: VecDeque<Act>,
+    /// There is more to start.
+    unfinished: bool,
     /// The end: nothing comes after it.
-    End,
+    end: Option<Hosted>,
+}
+
+impl Batch for Released {
+    fn is_empty(&self) -> bool {
+        let Self { out, acts, unfinished, end } = self;
+        out.records.is_empty() && acts.is_empty() && !unfinished && end.is_none()
+    }
+
+    fn trim(&mut self) {
+        self.out.records.shrink_to(EFFECTS_ROOM);
+        self.acts.shrink_to(EFFECTS_ROOM);
+    }
+}
+
+/// An effect with what the driver needs to carry it out, taken from behind the gate as it was decided: a tag may mean
+/// another job by then.
+enum Act {
+    Spawn { cell: Arc<RunCell>, body: Option<Body>, spec: Option<Arc<Spec>> },
+    Kill { cell: Arc<RunCell>, stage: KillStage },
+    Probe { run: RunRef, cell: Option<Arc<RunCell>> },
+    Answer { waiter: WaiterId, answer: Answer },
+    Alarm(Option<Mono>),
+    Discard(Work),
 }
 
 /// What the gate guards.
 struct Gated {
     state: State,
-    out: Out,
+    hosted: Hosted,
     /// Set while a step is under way. Found set, a step has panicked.
     in_step: bool,
     /// Set once nothing may be decided or written any more.
@@ -85,7 +107,6 @@ pub(crate) struct Core {
     clocks: Clocks,
     pub(crate) scope: Scope,
     runners: Vec<Arc<dyn Runner>>,
-    pub(crate) hosted: Mutex<Hosted>,
     waiting: Mutex<HashMap<WaiterId, oneshot::Sender<Answer>>>,
     next_waiter: AtomicU64,
     outputs: Mutex<Outputs>,
@@ -94,14 +115,14 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(log: Log, clocks: Clocks, scope: Scope, runners: Vec<Arc<dyn Runner>>) -> Self {
-        let gated = Gated { state: State::default(), out: Out::default(), in_step: false, closed: false };
+        let (state, hosted) = (State::default(), Hosted::default());
+        let gated = Gated { state, hosted, in_step: false, closed: false };
         Self {
             pump: Pump::new(gated),
             log: Arc::new(log),
             clocks,
             scope,
             runners,
-            hosted: Mutex::default(),
             waiting: Mutex::default(),
             next_waiter: AtomicU64::new(1),
             outputs: Mutex::default(),
@@ -115,41 +136,97 @@ impl Core {
     /// at the pump, and another caller's step may be answered before its own effects have run.
     pub(crate) fn submit(self: &Arc<Self>, command: Command) -> Result<Reply, CallError> {
         let now = self.clocks.now();
-        let reply = self.pump.enter(
-            |gated, queue| {
-                if gated.closed {
-                    return Err(CallError::Closed);
+        let stepped = self.pump.enter(
+            |gated, released| self.step(gated, command, now, released),
+            |released| self.release(released),
+        );
+        reply_of(stepped)
+    }
+
+    /// As [`Core::submit`], for a launch with the bodies of its jobs, one each.
+    pub(crate) fn launch(
+        self: &Arc<Self>,
+        mut launch: Launch,
+        works: Vec<Option<Work>>,
+    ) -> Result<Launched, CallError> {
+        let now = self.clocks.now();
+        let mut unused = Vec::new();
+        let stepped = self.pump.enter(
+            |gated, released| {
+                gated.hosted.reserve(works.len());
+                let mut tags = Vec::with_capacity(works.len());
+                for (member, work) in launch.members.iter_mut().zip(works) {
+                    member.tag = gated.hosted.keep(work);
+                    tags.push(member.tag);
                 }
-                if gated.in_step {
-                    return Err(CallError::Poisoned);
+                let stepped = self.step(gated, Command::Launch(launch), now, released);
+                if !matches!(&stepped, Ok(Some(Reply::Launched(launched))) if launched.created) {
+                    // Nothing of this call exists, so nothing of it is kept.
+                    unused.extend(tags.into_iter().filter_map(|tag| gated.hosted.forget(tag)));
                 }
-                gated.in_step = true;
-                let Gated { state, out, .. } = gated;
-                let stepped = catch_unwind(AssertUnwindSafe(|| step(state, command, now, out)));
-                if let Err(panic) = stepped {
-                    tracing::error!(?panic, "the machine panicked; nothing more is decided");
-                    gated.out.clear();
-                    return Err(CallError::Poisoned);
-                }
-                gated.in_step = false;
-                let records = std::mem::take(&mut gated.out.records);
-                if !records.is_empty() {
-                    queue.push(Released::Records(records));
-                }
-                queue.extend(gated.out.effects.drain(..).map(Released::Effect));
-                if std::mem::take(&mut gated.out.unfinished) {
-                    queue.push(Released::Rest);
-                }
-                Ok(gated.out.reply.take())
+                stepped
             },
             |released| self.release(released),
         );
-        match reply? {
-            // It was opened before anybody had a handle: the machine has written its last record, and this is late.
-            Some(Reply::Refused(Refusal::NotOpen)) => Err(CallError::Closed),
-            Some(Reply::Refused(refusal)) => Err(refusal.into()),
-            Some(reply) => Ok(reply),
-            None => Ok(Reply::Done),
+        unused.into_iter().for_each(discard);
+        match reply_of(stepped)? {
+            Reply::Launched(launched) => Ok(launched),
+            Reply::Done
+            | Reply::Turn(_)
+            | Reply::Answered
+            | Reply::Stopped(_)
+            | Reply::Extended(_)
+            | Reply::Refused(_) => Err(CallError::Poisoned),
+        }
+    }
+
+    /// One step, behind the gate.
+    fn step(
+        self: &Arc<Self>,
+        gated: &mut Gated,
+        command: Command,
+        now: Now,
+        released: &mut Released,
+    ) -> Result<Option<Reply>, CallError> {
+        if gated.closed {
+            return Err(CallError::Closed);
+        }
+        if gated.in_step {
+            return Err(CallError::Poisoned);
+        }
+        gated.in_step = true;
+        let (state, out) = (&mut gated.state, &mut released.out);
+        let before = out.records.len();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| step(state, command, now, out))) {
+            tracing::error!(?panic, "the machine panicked; nothing more is decided");
+            out.records.truncate(before);
+            out.effects.clear();
+            return Err(CallError::Poisoned);
+        }
+        gated.in_step = false;
+        released.unfinished |= std::mem::take(&mut out.unfinished);
+        let hosted = &mut gated.hosted;
+        released.acts.extend(out.effects.drain(..).filter_map(|effect| self.act(hosted, effect)));
+        Ok(out.reply.take())
+    }
+
+    /// What the driver has to do for an effect, if anything; behind the gate.
+    fn act(self: &Arc<Self>, hosted: &mut Hosted, effect: Effect) -> Option<Act> {
+        match effect {
+            Effect::Spawn { run, job, lifetime, spec, tag } => {
+                let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
+                let cell = Arc::new(RunCell::new(Arc::clone(self), run, (job, lifetime), kind));
+                let body = hosted.start(tag, Arc::clone(&cell));
+                Some(Act::Spawn { cell, body, spec })
+            }
+            Effect::Kill { stage, tag, .. } => {
+                hosted.find(tag).map(|cell| Act::Kill { cell: Arc::clone(cell), stage })
+            }
+            Effect::Probe { run, tag } => Some(Act::Probe { run, cell: hosted.find(tag).map(Arc::clone) }),
+            Effect::Answer { waiter, answer } => Some(Act::Answer { waiter, answer }),
+            Effect::Alarm(at) => Some(Act::Alarm(at)),
+            // The run is over or lost; its task ends by itself or was aborted.
+            Effect::Forget { tag } => hosted.forget(tag).map(Act::Discard),
         }
     }
 
@@ -158,54 +235,49 @@ impl Core {
         self.pump.look(|gated| look(&gated.state))
     }
 
-    fn release(self: &Arc<Self>, released: Released) {
-        match released {
-            Released::Records(mut records) => self.log.append(&mut records),
+    /// The run of a job that has one.
+    pub(crate) fn run_of(&self, job: &JobId) -> Option<Arc<RunCell>> {
+        self.pump.look(|gated| gated.hosted.find(gated.state.tag_of(job)?).map(Arc::clone))
+    }
+
+    fn release(self: &Arc<Self>, released: &mut Released) {
+        self.log.append(&mut released.out.records);
+        while let Some(act) = released.acts.pop_front() {
+            match act {
+                Act::Spawn { cell, body, spec } => self.spawn(cell, body, spec),
+                Act::Kill { cell, stage } => kill(&cell, stage),
+                Act::Probe { run, cell } => {
+                    self.probe(run, cell.map_or(Mono(0), |cell| cell.last_beat()));
+                }
+                Act::Answer { waiter, answer } => self.answer(waiter, answer),
+                Act::Alarm(at) => {
+                    self.alarm.send_replace(at);
+                }
+                Act::Discard(work) => discard(work),
+            }
+        }
+        if std::mem::take(&mut released.unfinished) {
             // Refused only where the supervisor is closed: then nothing more is started.
-            Released::Rest => drop(self.submit(Command::Tick)),
-            Released::Effect(Effect::Spawn { run, job, lifetime, spec, tag }) => {
-                self.spawn(run, (job, lifetime), spec, tag);
-            }
-            Released::Effect(Effect::Kill { stage, tag, .. }) => self.kill(stage, tag),
-            Released::Effect(Effect::Answer { waiter, answer }) => self.answer(waiter, answer),
-            Released::Effect(Effect::Alarm(at)) => {
-                self.alarm.send_replace(at);
-            }
-            Released::Effect(Effect::Forget { tag }) => {
-                // The run is over or lost; its task ends by itself or was aborted. A body that never started is
-                // dropped in a statement of its own, without the lock: its destructor is anybody's code.
-                let forgotten = self.hosted.lock().forget(tag);
-                discard(forgotten);
-            }
-            Released::End => self.end(),
+            drop(self.submit(Command::Tick));
+        }
+        if let Some(hosted) = released.end.take() {
+            self.end(hosted);
         }
     }
 
-    /// Starts a run. The guard is made here, before the task exists.
-    fn spawn(
-        self: &Arc<Self>,
-        run: RunRef,
-        (job, lifetime): (JobId, Lifetime),
-        spec: Option<Arc<Spec>>,
-        tag: u64,
-    ) {
-        let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
-        let own = self.hosted.lock().take_body(tag);
-        let Some(body) = own.or_else(|| self.body(spec?)) else {
-            debug_assert!(false, "job {job} was launched without a body or a runner");
-            return self.ended(run, lifetime, None);
+    fn spawn(&self, cell: Arc<RunCell>, body: Option<Body>, spec: Option<Arc<Spec>>) {
+        let Some(body) = body.or_else(|| self.body(spec?)) else {
+            debug_assert!(false, "job {} was launched without a body or a runner", cell.job);
+            return cell.ended(None);
         };
-        let cell = Arc::new(RunCell::default());
-        let context = RunContext::new(Arc::clone(self), Arc::clone(&cell), run, (job, lifetime));
-        let core = Arc::clone(self);
-        let guard = Guard::new(move |ending| core.ended(run, lifetime, ending));
-        let task = self.scope.spawn(Run::new(body, context, guard));
-        self.hosted.lock().running(tag, cell, task, kind);
+        let task = body(Start(Arc::clone(&cell)));
+        debug_assert!(cell.task.get().is_none(), "one run, two tasks");
+        cell.task.get_or_init(|| task);
     }
 
     fn body(&self, spec: Arc<Spec>) -> Option<Body> {
         let runner = Arc::clone(self.runner(spec.kind())?);
-        Some(Box::new(move |context| runner.run(spec, context)))
+        Some(Box::new(move |start| start.spawn(move |context| runner.run(spec, context))))
     }
 
     /// The runner for a kind of job.
@@ -213,44 +285,15 @@ impl Core {
         self.runners.iter().find(|runner| runner.kind() == kind)
     }
 
-    /// Reports the end of a run: by the word of its body, or `None` by its guard.
-    fn ended(self: &Arc<Self>, run: RunRef, lifetime: Lifetime, ending: Option<Ending>) {
-        let said = match ending {
-            None => Ended::Lost,
-            Some(Ending { failure, exit, output }) => {
-                let excerpt = output.excerpt();
-                if excerpt.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8) {
-                    self.outputs.lock().keep(lifetime, output);
-                }
-                match failure {
-                    None => Ended::Completed { output: excerpt, exit },
-                    Some(failure) => Ended::Failed {
-                        cause: failure.cause,
-                        code: failure.code,
-                        message: text::cut(&failure.message, MESSAGE_BYTES_MAX).into(),
-                        output: excerpt,
-                        exit,
-                    },
-                }
-            }
-        };
-        // Refused only where the supervisor is closed: then nobody asks any more.
-        drop(self.submit(Command::Report(Report { run, what: Said::Ended(said) })));
+    /// The time on the machine's clock.
+    pub(crate) fn now(&self) -> Mono {
+        self.clocks.now().mono
     }
 
-    fn kill(&self, stage: KillStage, tag: u64) {
-        let Some((cell, abort, kind)) = self.hosted.lock().find(tag) else { return };
-        match stage {
-            KillStage::Polite => cell.stop.raise(StopStage::Polite),
-            KillStage::Forced => {
-                cell.stop.raise(StopStage::Forced);
-                // A runner still has to kill and reap what it owns; a closure has nothing but its task.
-                if kind == JobKind::Closure {
-                    abort.abort();
-                }
-            }
-            KillStage::Abandoned => abort.abort(),
-        }
+    /// Says when a run last showed a sign of work that was no report.
+    fn probe(self: &Arc<Self>, run: RunRef, last: Mono) {
+        // Refused only where the supervisor is closed: then no limit is kept any more.
+        drop(self.submit(Command::Report(Report { run, what: Said::Beat(last) })));
     }
 
     fn answer(self: &Arc<Self>, waiter: WaiterId, answer: Answer) {
@@ -309,23 +352,75 @@ impl Core {
     /// The end goes through the pump like all that was released before it: a record is never written after the log
     /// is closed, an answer that was decided still comes, and a run that was started is aborted with the others.
     pub(crate) fn abandon(self: &Arc<Self>) {
-        let end = |gated: &mut Gated, queue: &mut Vec<Released>| {
+        let end = |gated: &mut Gated, released: &mut Released| {
             if !std::mem::replace(&mut gated.closed, true) {
-                queue.push(Released::End);
+                released.end = Some(std::mem::take(&mut gated.hosted));
             }
         };
         self.pump.enter(end, |released| self.release(released));
     }
 
-    fn end(&self) {
-        // Both are taken out in statements of their own and dropped without the lock: the body of a job that never
-        // started is anybody's code, and an answer that will not come wakes who waits.
-        let hosted = std::mem::take(&mut *self.hosted.lock());
-        hosted.tasks().for_each(AbortHandle::abort);
+    fn end(&self, hosted: Hosted) {
+        hosted.runs().for_each(|run| run.abort());
         hosted.into_jobs().for_each(discard);
+        // Taken out in a statement of its own and dropped without the lock: an answer that will not come wakes who
+        // waits.
         let waiting = std::mem::take(&mut *self.waiting.lock());
         drop(waiting);
         self.log.close();
+    }
+}
+
+impl RunCell {
+    /// Reports the end of the run: by the word of its body, or `None` by its guard.
+    pub(crate) fn ended(&self, ending: Option<Ending>) {
+        let core = self.core();
+        let said = match ending {
+            None => Ended::Lost,
+            Some(Ending { failure, exit, output }) => {
+                let excerpt = output.excerpt();
+                if excerpt.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8) {
+                    core.outputs.lock().keep(self.lifetime, output);
+                }
+                match failure {
+                    None => Ended::Completed { output: excerpt, exit },
+                    Some(failure) => Ended::Failed {
+                        cause: failure.cause,
+                        code: failure.code,
+                        message: text::cut(&failure.message, MESSAGE_BYTES_MAX).into(),
+                        output: excerpt,
+                        exit,
+                        is_safe: failure.is_safe,
+                    },
+                }
+            }
+        };
+        // Refused only where the supervisor is closed: then nobody asks any more.
+        drop(core.submit(Command::Report(Report { run: self.run, what: Said::Ended(said) })));
+    }
+}
+
+fn reply_of(stepped: Result<Option<Reply>, CallError>) -> Result<Reply, CallError> {
+    match stepped? {
+        // It was opened before anybody had a handle: the machine has written its last record, and this is late.
+        Some(Reply::Refused(Refusal::NotOpen)) => Err(CallError::Closed),
+        Some(Reply::Refused(refusal)) => Err(refusal.into()),
+        Some(reply) => Ok(reply),
+        None => Ok(Reply::Done),
+    }
+}
+
+fn kill(cell: &RunCell, stage: KillStage) {
+    match stage {
+        KillStage::Polite => cell.stop.raise(StopStage::Polite),
+        KillStage::Forced => {
+            cell.stop.raise(StopStage::Forced);
+            // A runner still has to kill and reap what it owns; a closure has nothing but its task.
+            if cell.kind == JobKind::Closure {
+                cell.abort();
+            }
+        }
+        KillStage::Abandoned => cell.abort(),
     }
 }
 
@@ -333,7 +428,7 @@ impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Core")
             .field("log", &self.log)
-            .field("jobs", &self.hosted.lock().len())
+            .field("jobs", &self.pump.look(|gated| gated.hosted.len()))
             .finish_non_exhaustive()
     }
 }

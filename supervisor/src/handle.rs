@@ -37,9 +37,12 @@ impl Handle {
             Reply::Stopped(stopped) => {
                 stopped.first().map(|(_, stopped)| (*stopped).into()).ok_or_else(|| Refusal::Empty.into())
             }
-            Reply::Done | Reply::Turn(_) | Reply::Answered | Reply::Launched(_) | Reply::Refused(_) => {
-                Err(CallError::Poisoned)
-            }
+            Reply::Done
+            | Reply::Turn(_)
+            | Reply::Answered
+            | Reply::Launched(_)
+            | Reply::Extended(_)
+            | Reply::Refused(_) => Err(CallError::Poisoned),
         }
     }
 }

@@ -1,11 +1,9 @@
-//! What the driver keeps for each job until the job is over: its body until it starts, its task while it runs.
+//! What the driver keeps for each job until the job is over: its body until it starts, its run while it runs. It stands
+//! behind the gate and calls nobody.
 
 use std::sync::Arc;
 
-use fanin_protocol::JobKind;
-use tokio::task::AbortHandle;
-
-use crate::body::Body;
+use crate::body::{Body, Rerun, Work};
 use crate::context::RunCell;
 
 /// The jobs of a supervisor by their tags. A tag is a place here; it is used again once its job is over.
@@ -17,19 +15,30 @@ pub(crate) struct Hosted {
 
 enum Place {
     Free,
-    /// Not started. Jobs of a runner have no body of their own.
-    Waiting(Option<Body>),
+    /// Not started. Jobs of a runner have no work of their own.
+    Waiting(Option<Work>),
+    /// Started at least once.
     Running {
         cell: Arc<RunCell>,
-        task: AbortHandle,
-        kind: JobKind,
+        again: Option<Rerun>,
     },
+}
+
+impl Place {
+    /// What makes one run more, where that may be.
+    fn again(&self) -> Option<Rerun> {
+        match self {
+            Self::Waiting(Some(Work::Again(again))) => Some(Arc::clone(again)),
+            Self::Running { again, .. } => again.clone(),
+            Self::Waiting(Some(Work::Once(_)) | None) | Self::Free => None,
+        }
+    }
 }
 
 impl Hosted {
     /// Keeps a job that is about to be launched.
-    pub(crate) fn keep(&mut self, body: Option<Body>) -> u64 {
-        let place = Place::Waiting(body);
+    pub(crate) fn keep(&mut self, work: Option<Work>) -> u64 {
+        let place = Place::Waiting(work);
         let index = self.free.pop().unwrap_or(self.places.len());
         match self.places.get_mut(index) {
             Some(free) => *free = place,
@@ -38,43 +47,51 @@ impl Hosted {
         index as u64
     }
 
-    /// The body, to start it.
-    pub(crate) fn take_body(&mut self, tag: u64) -> Option<Body> {
-        match self.place(tag)? {
-            Place::Waiting(body) => body.take(),
-            Place::Free | Place::Running { .. } => None,
+    /// Makes room for jobs to come.
+    pub(crate) fn reserve(&mut self, jobs: usize) {
+        self.places.reserve(jobs.saturating_sub(self.free.len()));
+    }
+
+    /// The job runs from now on. Returns its body, to start it.
+    pub(crate) fn start(&mut self, tag: u64, cell: Arc<RunCell>) -> Option<Body> {
+        let place = self.places.get_mut(usize::try_from(tag).ok()?)?;
+        let again = place.again();
+        let before = std::mem::replace(place, Place::Running { cell, again: again.clone() });
+        match (again, before) {
+            (Some(again), _) => Some(Box::new(move |start| again(start))),
+            (None, Place::Waiting(Some(Work::Once(body)))) => Some(body),
+            (None, Place::Free | Place::Waiting(_) | Place::Running { .. }) => None,
         }
     }
 
-    /// The job runs as this task.
-    pub(crate) fn running(&mut self, tag: u64, cell: Arc<RunCell>, task: AbortHandle, kind: JobKind) {
-        if let Some(place) = self.place(tag) {
-            *place = Place::Running { cell, task, kind };
-        }
-    }
-
-    /// The job's task.
-    pub(crate) fn find(&mut self, tag: u64) -> Option<(Arc<RunCell>, AbortHandle, JobKind)> {
-        match self.place(tag)? {
-            Place::Running { cell, task, kind } => Some((Arc::clone(cell), task.clone(), *kind)),
+    /// The job's run.
+    pub(crate) fn find(&self, tag: u64) -> Option<&Arc<RunCell>> {
+        match self.places.get(usize::try_from(tag).ok()?)? {
+            Place::Running { cell, .. } => Some(cell),
             Place::Free | Place::Waiting(_) => None,
         }
     }
 
-    /// The job is over. What is returned is dropped without the lock: a body's destructor is anybody's code.
-    pub(crate) fn forget(&mut self, tag: u64) -> Option<impl Sized + use<>> {
+    /// The job is over. Returns the work of one that never started or could run again, to be dropped outside: its
+    /// destructor is anybody's code.
+    pub(crate) fn forget(&mut self, tag: u64) -> Option<Work> {
         let index = usize::try_from(tag).ok()?;
         let place = std::mem::replace(self.places.get_mut(index)?, Place::Free);
         if !matches!(place, Place::Free) {
             self.free.push(index);
         }
-        Some(place)
+        match place {
+            Place::Waiting(work) => work,
+            Place::Running { again, .. } => again.map(Work::Again),
+            // No foreign code runs here: what the run owned was dropped by its task.
+            Place::Free => None,
+        }
     }
 
-    /// All tasks.
-    pub(crate) fn tasks(&self) -> impl Iterator<Item = &AbortHandle> {
+    /// All runs.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &Arc<RunCell>> {
         self.places.iter().filter_map(|place| match place {
-            Place::Running { task, .. } => Some(task),
+            Place::Running { cell, .. } => Some(cell),
             Place::Free | Place::Waiting(_) => None,
         })
     }
@@ -85,11 +102,7 @@ impl Hosted {
     }
 
     /// Jobs that are kept.
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.places.len() - self.free.len()
-    }
-
-    fn place(&mut self, tag: u64) -> Option<&mut Place> {
-        self.places.get_mut(usize::try_from(tag).ok()?)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fanin_machine::{Answer, Command, Launched, Stop, StopTarget, Wanted};
 use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, JobInfo, Lifetime, ResultEntry};
 
-use crate::core::CallError;
+use crate::core::{CallError, Core};
 use crate::launcher::Launcher;
 use crate::output::JobOutput;
 use crate::supervisor::Cancelled;
@@ -144,6 +144,10 @@ impl Job {
             created: launched.created,
             spec_differs: launched.spec_differs,
         })
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.launcher.handle().core()
     }
 
     /// The job's id.

@@ -3,12 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use fanin_machine::{Answer, Command, Launch, Launched, Member, Parent, Refusal, Reply, Wanted};
-use fanin_protocol::JobId;
+use fanin_machine::{Answer, Launch, Launched, Member, Parent, Refusal, Wanted};
+use fanin_protocol::{JobId, Spec};
 
-use crate::body::discard;
 use crate::chance;
-use crate::core::CallError;
+use crate::core::{CallError, Core};
 use crate::handle::Handle;
 use crate::launched::{Group, Job};
 use crate::spec::{GroupOptions, JobSpec};
@@ -129,29 +128,28 @@ impl Launcher {
         joins_turn: bool,
     ) -> Result<Launched, LaunchError> {
         let core = self.handle.core();
-        for (index, job) in specs.iter().enumerate() {
-            let Some(spec) = &job.spec else { continue };
-            let kind = spec.kind();
-            let runner = core.runner(kind).ok_or(LaunchError::NoRunner { index, kind: kind.as_str() })?;
-            spec.check().map_err(|error| LaunchError::Rejected { index, problem: error.to_string() })?;
-            runner.check(spec).map_err(|problem| LaunchError::Rejected { index, problem })?;
+        let mut members = Vec::with_capacity(specs.len());
+        let mut works = Vec::with_capacity(specs.len());
+        for (index, job) in specs.into_iter().enumerate() {
+            if job.limits.retries.is_some_and(|retries| retries > 0) && !job.is_rerunnable() {
+                let problem =
+                    "retries: this closure can run once only; make it with JobSpec::rerunnable".to_owned();
+                return Err(LaunchError::Rejected { index, problem });
+            }
+            if let Some(spec) = &job.spec {
+                check(core, index, spec)?;
+            }
+            members.push(Member {
+                is_fresh: job.id.is_none(),
+                again: job.again,
+                id: job.id.unwrap_or_else(chance::job_id),
+                label: job.label,
+                spec: job.spec,
+                limits: job.limits,
+                tag: 0,
+            });
+            works.push(job.work);
         }
-        let members: Vec<Member> = {
-            let mut hosted = core.hosted.lock();
-            specs
-                .into_iter()
-                .map(|job| Member {
-                    is_fresh: job.id.is_none(),
-                    again: job.again,
-                    id: job.id.unwrap_or_else(chance::job_id),
-                    label: job.label,
-                    spec: job.spec,
-                    limits: job.limits,
-                    tag: hosted.keep(job.body),
-                })
-                .collect()
-        };
-        let tags: Vec<u64> = members.iter().map(|member| member.tag).collect();
         let launch = Launch {
             parent: self.parent.clone(),
             is_fresh: options.id.is_none(),
@@ -160,22 +158,7 @@ impl Launcher {
             policy: options.policy,
             members,
         };
-        let launched = match core.submit(Command::Launch(launch)) {
-            Ok(Reply::Launched(launched)) => Ok(launched),
-            Ok(Reply::Done | Reply::Turn(_) | Reply::Answered | Reply::Stopped(_) | Reply::Refused(_)) => {
-                Err(CallError::Poisoned)
-            }
-            Err(error) => Err(error),
-        };
-        if launched.as_ref().map_or(true, |launched| !launched.created) {
-            // Nothing of this call exists, so nothing of it is kept.
-            let unused: Vec<_> = {
-                let mut hosted = core.hosted.lock();
-                tags.into_iter().map(|tag| hosted.forget(tag)).collect()
-            };
-            unused.into_iter().for_each(discard);
-        }
-        Ok(launched?)
+        Ok(core.launch(launch, works)?)
     }
 
     /// Waits until all of these jobs are over, and takes their results: they will not be part of a wake again. Jobs
@@ -237,6 +220,14 @@ impl Launcher {
             }
         }
     }
+}
+
+/// Looks at a spec before anything exists of it.
+fn check(core: &Core, index: usize, spec: &Spec) -> Result<(), LaunchError> {
+    let kind = spec.kind();
+    let runner = core.runner(kind).ok_or(LaunchError::NoRunner { index, kind: kind.as_str() })?;
+    spec.check().map_err(|error| LaunchError::Rejected { index, problem: error.to_string() })?;
+    runner.check(spec).map_err(|problem| LaunchError::Rejected { index, problem })
 }
 
 impl fmt::Debug for Launcher {

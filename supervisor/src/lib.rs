@@ -37,6 +37,7 @@ mod handle;
 mod hosted;
 mod launched;
 mod launcher;
+mod limits;
 mod output;
 mod outputs;
 mod runner;

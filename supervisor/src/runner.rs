@@ -59,6 +59,30 @@ pub struct Failure {
     pub code: Option<Code>,
     /// In words, fit after "failed: ".
     pub message: String,
+    /// Nothing of the job has taken effect yet, so that another try cannot do anything twice. Set it with
+    /// [`Failure::before_start`].
+    pub is_safe: bool,
+}
+
+impl Failure {
+    /// A failure in words.
+    pub fn new(cause: Cause, code: Option<Code>, message: impl Into<String>) -> Self {
+        Self { cause, code, message: message.into(), is_safe: false }
+    }
+
+    /// Says that nothing of the job had taken effect: its program did not come up, or refused the work before it was
+    /// begun. Agents are then tried again without asking (SC-17).
+    #[must_use]
+    pub fn before_start(mut self) -> Self {
+        self.is_safe = true;
+        self
+    }
+}
+
+impl From<Failure> for Ending {
+    fn from(failure: Failure) -> Self {
+        Self { failure: Some(failure), exit: None, output: JobOutput::default() }
+    }
 }
 
 impl Ending {
@@ -69,7 +93,6 @@ impl Ending {
 
     /// The body ended badly.
     pub fn failed(cause: Cause, code: Option<Code>, message: impl Into<String>) -> Self {
-        let failure = Failure { cause, code, message: message.into() };
-        Self { failure: Some(failure), exit: None, output: JobOutput::default() }
+        Failure::new(cause, code, message).into()
     }
 }

@@ -76,9 +76,12 @@ impl Session {
     pub async fn turn(&self) -> Result<Turn, CallError> {
         match self.launcher.handle().core().submit(Command::Session(SessionCommand::Turn(self.id.clone())))? {
             Reply::Turn(run) => Ok(Turn::new(self.launcher.handle().clone(), run)),
-            Reply::Done | Reply::Answered | Reply::Launched(_) | Reply::Stopped(_) | Reply::Refused(_) => {
-                Err(CallError::Poisoned)
-            }
+            Reply::Done
+            | Reply::Answered
+            | Reply::Launched(_)
+            | Reply::Stopped(_)
+            | Reply::Extended(_)
+            | Reply::Refused(_) => Err(CallError::Poisoned),
         }
     }
 

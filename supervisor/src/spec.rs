@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_protocol::spec::{AgentSpec, CommandSpec, millis};
-use fanin_protocol::{Cause, GroupId, JobId, JobKind, Policy, SharedLimits, Spec};
+use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, Policy, SharedLimits, Spec};
 
-use crate::body::Body;
+use crate::body::{Body, Start, Work};
 use crate::context::RunContext;
 use crate::output::JobOutput;
 use crate::runner::Ending;
@@ -22,7 +22,7 @@ pub struct JobSpec {
     /// `None` for a closure.
     pub(crate) spec: Option<Arc<Spec>>,
     pub(crate) limits: SharedLimits,
-    pub(crate) body: Option<Body>,
+    pub(crate) work: Option<Work>,
 }
 
 /// Why a closure's work did not end well. Whatever is a [`std::error::Error`] turns into one with `?`; for a text, or
@@ -78,16 +78,39 @@ impl JobSpec {
         F: FnOnce(RunContext) -> Fut + Send + 'static,
         Fut: Future<Output = Result<JobOutput, JobError>> + Send + 'static,
     {
-        let body: Body = Box::new(move |context| {
-            let work = body(context);
-            Box::pin(async move {
-                match work.await {
-                    Ok(output) => Ending::completed(output),
-                    Err(JobError(message)) => Ending::failed(Cause::Failed, None, message),
-                }
+        let body: Body = Box::new(move |start| {
+            start.spawn(move |context| {
+                let work = body(context);
+                async move { ending(work.await) }
             })
         });
-        Self::of(label, None, Some(body))
+        Self::of(label, None, Some(Work::Once(body)))
+    }
+
+    /// As [`JobSpec::run`], for a closure that may run again: each try calls it once more. Only such a closure can have
+    /// [`JobSpec::retries`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fanin_supervisor::JobSpec;
+    ///
+    /// let spec = JobSpec::rerunnable("fetch", |_ctx| async { Ok("200".into()) }).retries(3);
+    /// ```
+    pub fn rerunnable<F, Fut>(label: impl Into<Arc<str>>, body: F) -> Self
+    where
+        F: Fn(RunContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<JobOutput, JobError>> + Send + 'static,
+    {
+        let body = Arc::new(body);
+        let again = move |start: Start| {
+            let body = Arc::clone(&body);
+            start.spawn(move |context| {
+                let work = body(context);
+                async move { ending(work.await) }
+            })
+        };
+        Self::of(label, None, Some(Work::Again(Arc::new(again))))
     }
 
     /// A program and its arguments. Needs a runner for commands, `SubprocessRunner` of `fanin-subprocess`.
@@ -120,9 +143,9 @@ impl JobSpec {
         Self::of(label, Some(Arc::new(spec.into())), None)
     }
 
-    fn of(label: impl Into<Arc<str>>, spec: Option<Arc<Spec>>, body: Option<Body>) -> Self {
+    fn of(label: impl Into<Arc<str>>, spec: Option<Arc<Spec>>, work: Option<Work>) -> Self {
         let label = Some(label.into()).filter(|label| !label.is_empty());
-        Self { id: None, again: false, label, spec, limits: SharedLimits::default(), body }
+        Self { id: None, again: false, label, spec, limits: SharedLimits::default(), work }
     }
 
     /// The job's id; without one chance gives it. A known id answers the existing job (J-21).
@@ -142,7 +165,8 @@ impl JobSpec {
         self
     }
 
-    /// The limit of one run. The job is stopped at it and ends `error{timeout run}`; output so far is kept.
+    /// The limit of one run. The job is stopped at it and ends `error{timeout run}`; output so far is kept. An open
+    /// question stops its clock.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.limits.edit().run_ms = Some(millis(limit));
@@ -156,11 +180,70 @@ impl JobSpec {
         self
     }
 
+    /// The limit from the start of a run until its runner has the work in hand, `error{timeout start}`. Without it 60 s
+    /// for commands and agents; a closure is in hand at once.
+    #[must_use]
+    pub fn start_timeout(mut self, limit: Duration) -> Self {
+        self.limits.edit().start_ms = Some(millis(limit));
+        self
+    }
+
+    /// The limit of all runs and the gaps between them, from the first start, `error{timeout total}`.
+    #[must_use]
+    pub fn total_timeout(mut self, limit: Duration) -> Self {
+        self.limits.edit().total_ms = Some(millis(limit));
+        self
+    }
+
+    /// The limit of a run without a sign of work, `error{timeout idle}`: a tool call that moves, progress, a
+    /// [`RunContext::beat`], output of a command. At half of it a note `stall` is written. An open question, and a
+    /// time in which the machine slept, do not count.
+    #[must_use]
+    pub fn idle(mut self, limit: Duration) -> Self {
+        self.limits.edit().idle_ms = Some(millis(limit));
+        self
+    }
+
+    /// Tries after the first one, where a run fails. Each comes after a gap that grows from 1 s to 60 s, once the run
+    /// before is gone. A closure needs [`JobSpec::rerunnable`].
+    #[must_use]
+    pub fn retries(mut self, tries: u32) -> Self {
+        self.limits.edit().retries = Some(tries);
+        self
+    }
+
+    /// Calls of one tool with the same arguments in a row at which the job is stopped, `error{failed no_progress}`.
+    /// Without it 50 for agents, and no bound for others.
+    #[must_use]
+    pub fn repeats(mut self, calls: u32) -> Self {
+        self.limits.edit().repeats = Some(calls);
+        self
+    }
+
+    /// All limits at once, as plain data, in place of those that were set before.
+    #[must_use]
+    pub fn limits(mut self, limits: JobLimits) -> Self {
+        self.limits = limits.into();
+        self
+    }
+
+    /// True where it can be tried more than once, if that is asked for.
+    pub(crate) fn is_rerunnable(&self) -> bool {
+        !matches!(self.work, Some(Work::Once(_)))
+    }
+
     /// Time between the polite stop and the forced one; without it the supervisor's.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.limits.edit().grace_ms = Some(millis(grace));
         self
+    }
+}
+
+fn ending(result: Result<JobOutput, JobError>) -> Ending {
+    match result {
+        Ok(output) => Ending::completed(output),
+        Err(JobError(message)) => Ending::failed(Cause::Failed, None, message),
     }
 }
 

@@ -202,12 +202,7 @@ impl Supervisor {
 
     /// The latest line of progress of a running job.
     pub fn progress(&self, job: &JobId) -> Option<Arc<str>> {
-        let core = self.owner.core();
-        let tag = core.look(|state| state.tag_of(job))?;
-        let (cell, ..) = core.hosted.lock().find(tag)?;
-        // Between the two looks the place may have gone to another job. It was this one's if this one is not over yet.
-        core.look(|state| state.tag_of(job)).filter(|now| *now == tag)?;
-        cell.progress()
+        self.owner.core().run_of(job)?.progress()
     }
 
     /// Follows the records: those that the filter lets through, in order, from a place of the subscriber's own. A slow

@@ -5,6 +5,7 @@ use fanin_protocol::{JobId, NodeId, SessionId};
 
 use crate::broken::{Broken, Kept, ensure};
 use crate::invariants;
+use crate::ledger::JobSeen;
 use crate::op::{How, Op, Wish};
 use crate::world::World;
 
@@ -49,7 +50,12 @@ pub fn calm(world: &mut World, calm: Calm) -> Kept {
         }
         match calm {
             Calm::Ends => {
-                for job in running(world) {
+                let jobs = running(world);
+                // What waits for its next try or its kind, and what is only looked at from time to time.
+                if jobs.is_empty() && world.ledger.head == head && world.host.alarm.is_some() {
+                    world.perform(&Op::Alarm)?;
+                }
+                for job in jobs {
                     world.perform(&Op::End(job, How::Ok))?;
                 }
             }
@@ -61,7 +67,7 @@ pub fn calm(world: &mut World, calm: Calm) -> Kept {
             let offered = world.parent.waits.get(&taker).is_some_and(|wait| wait.offer.is_some());
             world.perform(&if offered { Op::Ack(taker) } else { Op::Leave(taker) })?;
         }
-        if world.ledger.head == head && (calm == Calm::Ends || world.host.alarm.is_none()) {
+        if world.ledger.head == head && world.host.alarm.is_none() {
             break;
         }
     }
@@ -89,7 +95,10 @@ fn running(world: &World) -> Vec<JobId> {
 fn nothing_is_left(world: &World) -> Kept {
     let World { ledger, parent, state, closing, .. } = world;
     let live = ledger.jobs.iter().find(|(_, job)| job.ended.is_none());
-    let may_wait = live.is_none_or(|(_, job)| *closing > 0 && job.run.is_none() && ledger.queued > 0);
+    let waits_to_start = |job: &JobSeen| job.run.is_none() && (job.runs == 0 || job.retry_at_ms.is_some());
+    let may_wait = live.is_none_or(|(_, job)| {
+        *closing > 0 && (waits_to_start(job) || (job.run.is_none() && ledger.queued > 0))
+    });
     ensure(may_wait, "G13", || format!("{live:?} never ends"))?;
     for (id, group) in &ledger.groups {
         // A body that is over while nothing more starts waits for the next epoch, with what is owed to it.
@@ -101,7 +110,13 @@ fn nothing_is_left(world: &World) -> Kept {
         ensure(delivered, "G6", || format!("nobody got all of {id}"))?;
     }
     let held = state.held();
-    let queued = Held { timers: held.timers, barriers: held.barriers, ..Held::default() };
+    let queued = Held {
+        timers: held.timers,
+        barriers: held.barriers,
+        clocks: held.clocks,
+        aside: held.aside,
+        ..Held::default()
+    };
     let allowed = if ledger.queued > 0 { queued } else { Held::default() };
     ensure(held == allowed, "G12", || format!("{held:?} is left"))
 }
@@ -113,6 +128,6 @@ fn finish(world: &mut World) -> Result<(), Broken> {
     nothing_is_left(world)?;
     world.perform(&Op::Finish)?;
     ensure(!world.ledger.open, "SH-1", || "the store does not close".into())?;
-    let held = Held { barriers: 0, ..world.state.held() };
+    let held = Held { barriers: 0, clocks: 0, aside: 0, ..world.state.held() };
     ensure(held == Held::default() && world.host.alarm.is_none(), "G12", || format!("{held:?} is left"))
 }

@@ -4,6 +4,7 @@ use fanin_machine::{KillStage, WaiterId};
 use fanin_protocol::record::{StopTarget, TakenBy};
 use fanin_protocol::{GroupId, JobId, NodeId, PartState, SessionId};
 
+use crate::ledger::JobSeen;
 use crate::op::{Aim, How, Op, Wish};
 use crate::parent::Offer;
 use crate::world::World;
@@ -12,7 +13,9 @@ use crate::world::World;
 /// command and that are the pair.
 pub fn pair(world: &World, op: &Op) -> String {
     let found = match op {
-        Op::Crash | Op::Forged(..) | Op::Wall(_) | Op::Why(_) | Op::WhyGroup(_) => return String::new(),
+        Op::Beat(_) | Op::Crash | Op::Forged(..) | Op::Wall(_) | Op::Why(_) | Op::WhyGroup(_) => {
+            return String::new();
+        }
         Op::Open => "Open".into(),
         Op::Drain => "Close drain".into(),
         Op::StopAll(_) => format!("Close stop, {}", runs(world)),
@@ -45,6 +48,9 @@ pub fn pair(world: &World, op: &Op) -> String {
         Op::Part(id, call, _, state) => {
             format!("Report part {state:?}, {} of {}", part(world, id, *call), job(world, id))
         }
+        Op::Call(id, call, _) => format!("Report call, {} of {}", part(world, id, *call), job(world, id)),
+        Op::Slots(_) => format!("Limit slots, {}", runs(world)),
+        Op::Extend(id, _) => format!("Limit extend, {}", job(world, id)),
         Op::TurnPart(id, _, state) => format!("Report turn part {state:?}, {}", turn(world, id)),
         Op::End(id, how) => format!("Report ended {}, {}", ended(*how), job(world, id)),
         Op::Late(id, how) => {
@@ -117,7 +123,7 @@ fn turn(world: &World, id: &SessionId) -> &'static str {
 
 fn job(world: &World, id: &JobId) -> &'static str {
     let Some(job) = world.ledger.jobs.get(id) else { return "unknown job" };
-    let Some(fence) = job.run else { return if job.ended.is_some() { "job is over" } else { "queued job" } };
+    let Some(fence) = job.run else { return queued(job) };
     let forced = world.host.stage(fence) >= Some(KillStage::Forced);
     match (job.stop.map(|(target, _)| target), world.ledger.runs[&fence].bound) {
         (Some(StopTarget::Cancelled), _) if forced => "job forced to cancelled",
@@ -126,6 +132,14 @@ fn job(world: &World, id: &JobId) -> &'static str {
         (Some(_), _) => "job stopping as error",
         (None, false) => "started job",
         (None, true) => "bound job",
+    }
+}
+
+const fn queued(job: &JobSeen) -> &'static str {
+    match (&job.ended, job.retry_at_ms) {
+        (Some(_), _) => "job is over",
+        (None, Some(_)) => "job to be tried again",
+        (None, None) => "queued job",
     }
 }
 
@@ -204,7 +218,8 @@ fn waiter(world: &World, id: WaiterId) -> &'static str {
 const fn ended(how: How) -> &'static str {
     match how {
         How::Ok | How::Empty => "well",
-        How::Failed | How::Panic | How::Spawn => "badly",
+        How::Failed | How::Panic | How::Spawn | How::Os => "badly",
+        How::Safe => "badly and safe",
         How::Lost => "by its guard",
     }
 }

@@ -15,6 +15,8 @@ pub struct Host {
     pub alarm: Option<Mono>,
     /// The last run of each job, also where that is over: a late report comes from there.
     pub runs: BTreeMap<JobId, RunRef>,
+    /// When each run last showed a sign of work that only the host sees.
+    pub beats: BTreeMap<Fence, Mono>,
     /// The last run of the life before, of jobs that were launched again.
     pub old_runs: BTreeMap<JobId, RunRef>,
     /// The last turn of each session.
@@ -48,6 +50,7 @@ impl Host {
     pub fn crashed(&mut self) {
         self.tags.clear();
         self.stages.clear();
+        self.beats.clear();
         self.alarm = None;
     }
 
@@ -89,6 +92,15 @@ impl Host {
                     over.swap_remove(some(place, "G12", || format!("tag {tag} is forgotten too early"))?);
                 }
                 Effect::Alarm(at) => self.alarm = *at,
+                // Answered by the world, once the step is over.
+                Effect::Probe { run, tag } => {
+                    let seen = some(ledger.runs.get(&run.fence), "G7", || format!("{run:?} is no run"))?;
+                    let is_open = !seen.over || ends(records, run.fence);
+                    ensure(is_open, "G7", || format!("{run:?} is over and is asked"))?;
+                    if let NodeId::Job(id) = &seen.node {
+                        self.check_tag(id, *tag)?;
+                    }
+                }
                 Effect::Answer { .. } => {}
             }
         }
@@ -99,10 +111,7 @@ impl Host {
     /// A stop names a run that was open when the step began, of a job that was told to stop, each time harder.
     fn kill(&mut self, run: RunRef, stage: KillStage, tag: u64, records: &[Entry], ledger: &Ledger) -> Kept {
         let seen = some(ledger.runs.get(&run.fence), "G7", || format!("{run:?} is no run"))?;
-        let ended_now = records
-            .iter()
-            .any(|entry| matches!(&entry.record, Record::RunEnded(body) if body.run == run.fence));
-        ensure(!seen.over || ended_now, "G7", || format!("{run:?} is over and is stopped"))?;
+        ensure(!seen.over || ends(records, run.fence), "G7", || format!("{run:?} is over and is stopped"))?;
         let NodeId::Job(id) = &seen.node else {
             return ensure(false, "G7", || format!("{run:?} is a turn and is stopped"));
         };
@@ -119,4 +128,9 @@ impl Host {
         let own = self.tags.get(job).copied().unwrap_or_default();
         ensure(own == tag, "G7", || format!("{job} has tag {own}, not {tag}"))
     }
+}
+
+/// True where one of these records ends the run.
+fn ends(records: &[Entry], run: Fence) -> bool {
+    records.iter().any(|entry| matches!(&entry.record, Record::RunEnded(body) if body.run == run))
 }

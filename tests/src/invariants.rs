@@ -81,9 +81,12 @@ pub fn state(world: &World, unfinished: bool) -> Kept {
     ensure(state.running() == ledger.running, "G8", || format!("{} run", ledger.running))?;
     ensure(state.queued() == ledger.queued, "G8", || format!("{} are queued", ledger.queued))?;
     if ledger.open {
+        // Those that wait for their next try, or for their kind, are looked at one by one.
+        let is_plain = options.rate.is_none() && ledger.failed_starts <= 20;
         let starved =
             |(id, seen): &(&SessionId, &SessionSeen)| seen.queued > 0 && lending::is_free(world, id);
-        let starved = ledger.sessions.iter().find(starved).filter(|_| *closing == 0 && !unfinished);
+        let starved =
+            ledger.sessions.iter().find(starved).filter(|_| is_plain && *closing == 0 && !unfinished);
         ensure(starved.is_none(), "G8", || format!("{starved:?} waits while a slot is free"))?;
         parent.nothing_is_late(world)?;
     } else {
@@ -158,8 +161,17 @@ fn job_reason(world: &World, id: &JobId, job: &JobSeen, reason: &Reason) -> bool
                     && other.lifetime < job.lifetime
             };
             let place = ledger.jobs.values().filter(is_before).count() as u64 + 1;
-            job.run.is_none() && run && *position == place && are_holders(world, held_by)
+            // One that waits before it may stand aside, and one that is tried again stands behind.
+            let fits = *position == place || ledger.has_asides(world.options.rate.is_some());
+            let is_full = !lending::is_free(world, &job.session);
+            let is_due = is_full || ledger.failed_starts > 20 || world.unfinished;
+            job.run.is_none() && run && is_due && fits && are_holders(world, held_by)
         }
+        Reason::Backoff { tries, not_before_ms } => {
+            job.run.is_none() && job.retry_at_ms == Some(*not_before_ms) && job.runs == *tries
+        }
+        Reason::Rate { kind } => job.run.is_none() && world.options.rate.is_some() && job.kind == *kind,
+        Reason::Circuit { kind } => job.run.is_none() && ledger.failed_starts > 20 && job.kind == *kind,
         Reason::Draining => job.run.is_none() && (world.closing > 0 || !ledger.open),
         Reason::Starting | Reason::Working => {
             job.run.is_some() && job.stop.is_none() && !lending::waits(world, id, job)
@@ -199,6 +211,9 @@ fn group_reason(world: &World, id: &GroupId, group: &GroupSeen, reason: &Reason)
         },
         Reason::Untaken => group.fired.is_some(),
         Reason::Slot { .. }
+        | Reason::Backoff { .. }
+        | Reason::Rate { .. }
+        | Reason::Circuit { .. }
         | Reason::Draining
         | Reason::Starting
         | Reason::Working

@@ -41,12 +41,20 @@ pub struct Ledger {
     pub fired: Vec<GroupId>,
     /// Open runs of jobs.
     pub running: u32,
-    /// Jobs that have not started and are not over.
+    /// Jobs that wait for a start, their first or one more.
     pub queued: u32,
     /// Sessions whose turn for a slot went, in this step, to a run that had lent its own.
     pub granted: BTreeSet<SessionId>,
     /// Only the records are known: whose turn went to a run that had lent its slot cannot be told.
     pub from_records: bool,
+    /// Those of them that were started before.
+    pub retrying: u32,
+    /// How often jobs were given more time.
+    pub extended: u32,
+    /// A rate holds jobs aside, so that they pass each other.
+    pub is_rated: bool,
+    /// Runs that may count as failed starts, ever: more than 20 may pause a kind.
+    pub failed_starts: u32,
 }
 
 /// A session.
@@ -89,6 +97,8 @@ pub struct JobSeen {
     pub runs: u32,
     /// How the last run ended.
     pub last: Option<RunOutcome>,
+    /// The next try is not before this time, where the last run is followed by one.
+    pub retry_at_ms: Option<u64>,
     /// The last wish to stop it.
     pub stop: Option<(StopTarget, Cause)>,
     /// How it ended.
@@ -103,7 +113,7 @@ impl JobSeen {
         match (&self.ended, self.run) {
             (Some(ended), _) => ended.status,
             (None, Some(_)) => Status::Running,
-            (None, None) if self.runs > 0 => Status::Running,
+            (None, None) if self.runs > 0 && self.retry_at_ms.is_none() => Status::Running,
             (None, None) => Status::Queued,
         }
     }
@@ -112,8 +122,10 @@ impl JobSeen {
 /// A group.
 #[derive(Debug, Clone)]
 pub struct GroupSeen {
-    /// Its parent.
+    /// Its parent, and which life of it where that is a job.
     pub parent: NodeId,
+    /// See there.
+    pub parent_life: Option<Lifetime>,
     /// Its members in launch order.
     pub members: Vec<JobId>,
     /// Their lifetimes, in the same order.
@@ -151,6 +163,11 @@ impl Ledger {
         self.jobs.get(id).unwrap_or_else(|| panic!("no job {id} in the records"))
     }
 
+    /// True where jobs may stand aside or behind their launch order.
+    pub fn has_asides(&self, rated: bool) -> bool {
+        rated || self.retrying > 0 || self.failed_starts > 20
+    }
+
     /// The job in this life.
     pub fn life(&self, lifetime: Lifetime) -> Option<&JobSeen> {
         let newest = || self.jobs.get(self.lifetimes.get(&lifetime)?).filter(|job| job.lifetime == lifetime);
@@ -165,6 +182,14 @@ impl Ledger {
     /// The members of a group, in the lives in which they belong to it.
     pub fn members<'a>(&'a self, group: &'a GroupSeen) -> impl Iterator<Item = &'a JobSeen> {
         group.lives.iter().filter_map(|lifetime| self.life(*lifetime))
+    }
+
+    /// Which life a node is in, where that is a job.
+    pub fn life_of(&self, node: &NodeId) -> Option<Lifetime> {
+        match node {
+            NodeId::Session(_) => None,
+            NodeId::Job(id) => self.jobs.get(id).map(|job| job.lifetime),
+        }
     }
 
     /// The turn of a session went to a run that had lent its slot: whoever had one before that passed it by no more.

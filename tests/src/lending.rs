@@ -1,5 +1,7 @@
 //! Who holds a slot (G8, P7), told from records, waits and answers alone.
 
+use std::collections::BTreeSet;
+
 use fanin_machine::{Command, Effect, Out};
 use fanin_protocol::{JobId, NodeId, PartKind, Record, SessionId};
 
@@ -26,7 +28,7 @@ pub fn holders(world: &World, session: Option<&SessionId>) -> u32 {
 /// True where a slot is free for the session's tree.
 pub fn is_free(world: &World, session: &SessionId) -> bool {
     let own = world.ledger.sessions.get(session).and_then(|seen| seen.bounds.slots);
-    world.options.slots.is_none_or(|slots| holders(world, None) < slots)
+    world.slots.is_none_or(|slots| holders(world, None) < slots)
         && own.is_none_or(|slots| holders(world, Some(session)) < slots)
 }
 
@@ -62,27 +64,33 @@ pub fn answered(world: &World, before: &Before, out: &Out) -> Vec<JobId> {
 ///
 /// [`Broken`](crate::Broken) where a slot is used twice.
 pub fn taken_once(world: &World, answered: &[JobId], command: &Command, out: &Out) -> Kept {
-    let starts = out.records.iter().any(|entry| match &entry.record {
-        Record::RunStarted(body) => matches!(body.node, NodeId::Job(_)),
-        _ => false,
+    let started = out.records.iter().filter_map(|entry| match &entry.record {
+        Record::RunStarted(body) => match &body.node {
+            NodeId::Job(id) => Some(id),
+            NodeId::Session(_) => None,
+        },
+        _ => None,
     });
     let leaves = matches!(command, Command::Release(..));
     let goes_on = |id: &&JobId| {
         let job = world.ledger.jobs.get(*id);
         job.is_some_and(|job| job.run.is_some() && job.stop.is_none() && !waits(world, id, job))
     };
-    let resumed = answered.iter().find(goes_on).filter(|_| !leaves);
-    if !starts && resumed.is_none() {
+    let resumed = answered.iter().filter(goes_on).filter(|_| !leaves);
+    let taken: BTreeSet<&SessionId> =
+        started.chain(resumed).filter_map(|id| world.ledger.jobs.get(id)).map(|job| &job.session).collect();
+    if taken.is_empty() {
         return Ok(());
     }
     let held = holders(world, None);
-    ensure(world.options.slots.is_none_or(|slots| held <= slots), "G8", || {
-        format!("{held} hold a slot of {:?}; goes on: {resumed:?}", world.options.slots)
+    ensure(world.slots.is_none_or(|slots| held <= slots), "G8", || {
+        format!("{held} hold a slot of {:?}", world.slots)
     })?;
-    for (id, session) in &world.ledger.sessions {
+    for id in taken {
         let held = holders(world, Some(id));
-        ensure(session.bounds.slots.is_none_or(|slots| held <= slots), "G8", || {
-            format!("{held} hold a slot of {:?} of {id}", session.bounds.slots)
+        let slots = world.ledger.sessions.get(id).and_then(|session| session.bounds.slots);
+        ensure(slots.is_none_or(|slots| held <= slots), "G8", || {
+            format!("{held} hold a slot of {slots:?} of {id}")
         })?;
     }
     Ok(())

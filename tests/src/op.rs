@@ -55,6 +55,14 @@ pub enum Op {
     Part(JobId, u8, PartKind, PartState),
     /// The last turn of a session says so.
     TurnPart(SessionId, u8, PartState),
+    /// The last run of a job announces a call of a tool with these arguments.
+    Call(JobId, u8, u64),
+    /// The last run of a job shows a sign of work that only the host sees.
+    Beat(JobId),
+    /// So many jobs may run at once.
+    Slots(Option<u32>),
+    /// A job is given more time.
+    Extend(JobId, u64),
     /// The last run of a job says that it is over.
     End(JobId, How),
     /// The last run of a job's life before this one says that it is over.
@@ -155,6 +163,10 @@ pub enum How {
     Panic,
     /// It could not be started.
     Spawn,
+    /// It could not be started, and the system is to blame.
+    Os,
+    /// It failed before anything had an effect.
+    Safe,
     /// Its guard was dropped.
     Lost,
 }

@@ -93,7 +93,8 @@ pub fn run(words: &[u64], names: &Names, mut trace: impl FnMut(&Op)) -> Result<W
 /// As [`run`].
 pub fn begin(word: u64, trace: &mut impl FnMut(&Op)) -> Result<World, Broken> {
     let slots = Bits(word).pick([None, Some(1), Some(2), Some(3), Some(4)]);
-    let options = Options { slots, grace_ms: 100, keep_log: true, sparse: 16, ..Options::default() };
+    let rate = Bits(word / 5).pick([None, None, None, Some((2, 40))]);
+    let options = Options { slots, rate, grace_ms: 100, keep_log: true, sparse: 16, ..Options::default() };
     let mut world = World::new(options);
     for op in [Op::Open, Op::Session(op::session("s")), Op::Session(op::session("t"))] {
         trace(&op);
@@ -123,7 +124,8 @@ pub fn operation(word: u64, world: &World, names: &Names) -> Op {
         42..=47 => Op::Ack(holder(&mut bits, world)),
         48 | 49 => Op::Leave(WaiterId(bits.of(WAITERS as usize + 1) as u64)),
         50 => Op::Expire(WaiterId(bits.of(WAITERS as usize + 1) as u64)),
-        51..=55 => stop(&mut bits, world, names),
+        51..=53 => stop(&mut bits, world, names),
+        54 | 55 => limit(&mut bits, world, names),
         56 | 57 => Op::After(bits.pick([0, 1, 10, 50, 100, 500, 3_000, 60_000])),
         58 => Op::Alarm,
         59 => Op::Wall(bits.pick(JUMPS_MS)),
@@ -202,11 +204,26 @@ fn launch(bits: &mut Bits, world: &World, names: &Names, joins: bool) -> Op {
         kind: bits.pick([JobKind::Command, JobKind::Closure, JobKind::Agent]),
         limits: JobLimits {
             queue_ms: bits.pick([None, None, Some(100)]),
+            start_ms: bits.pick([None, Some(30)]),
             run_ms: bits.pick([None, None, Some(50), Some(1_000)]),
+            total_ms: bits.pick([None, None, Some(3_000)]),
+            idle_ms: bits.pick([None, None, Some(20), Some(45)]),
             grace_ms: bits.pick([None, None, Some(0), Some(1_000)]),
+            retries: bits.pick([None, None, None, Some(1), Some(4)]),
+            repeats: bits.pick([None, None, Some(2)]),
         },
         jobs: names.jobs.iter().skip(first).take(size).cloned().collect(),
     }))
+}
+
+fn limit(bits: &mut Bits, world: &World, names: &Names) -> Op {
+    let who = job(bits, world, names);
+    match bits.of(8) {
+        0 | 1 => Op::Extend(who, bits.pick([1, 40, 5_000, u64::MAX])),
+        2 => Op::Slots(bits.pick([None, Some(1), Some(2), Some(5)])),
+        3..=5 => Op::Beat(who),
+        _ => Op::Call(who, bits.of(5) as u8, bits.of(2) as u64),
+    }
 }
 
 fn report(bits: &mut Bits, world: &World, names: &Names) -> Op {
@@ -225,7 +242,18 @@ fn report(bits: &mut Bits, world: &World, names: &Names) -> Op {
 }
 
 fn how(bits: &mut Bits) -> How {
-    bits.pick([How::Ok, How::Ok, How::Ok, How::Failed, How::Panic, How::Spawn, How::Lost, How::Empty])
+    bits.pick([
+        How::Ok,
+        How::Ok,
+        How::Ok,
+        How::Failed,
+        How::Panic,
+        How::Spawn,
+        How::Os,
+        How::Safe,
+        How::Lost,
+        How::Empty,
+    ])
 }
 
 fn turn(bits: &mut Bits, names: &Names) -> Op {

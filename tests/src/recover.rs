@@ -30,6 +30,8 @@ pub fn world_of(log: &[Entry]) -> Result<World, Broken> {
         ..Options::default()
     });
     world.ledger.from_records = true;
+    // Whether kinds stood aside in that log is not known here.
+    world.ledger.is_rated = true;
     log.iter().try_for_each(|entry| world.ledger.take_in(entry))?;
     world.ledger.from_records = false;
     world.parent = Parent::of(&world.ledger);

@@ -21,8 +21,14 @@ use crate::world::{Options, World};
 /// Where the timeline is another one, or a promise is broken.
 pub fn check(text: &str, expected: Expect) {
     let script = script(text);
-    let options =
-        Options { slots: script.slots, grace_ms: 100, fold_each: true, keep_log: true, ..Options::default() };
+    let options = Options {
+        slots: script.slots,
+        rate: script.rate,
+        grace_ms: 100,
+        fold_each: true,
+        keep_log: true,
+        ..Options::default()
+    };
     let mut world = World::new(options);
     let mut lines = String::new();
     for op in [Op::Open, Op::Session(crate::op::session("s"))] {
@@ -68,7 +74,7 @@ pub fn write(lines: &mut String, out: &Out, ledger: &Ledger) {
             Effect::Answer { waiter, answer } => {
                 let _ = writeln!(lines, "-> w{}: {}", waiter.0, words::answered(answer));
             }
-            Effect::Spawn { .. } | Effect::Forget { .. } | Effect::Alarm(_) => {}
+            Effect::Probe { .. } | Effect::Spawn { .. } | Effect::Forget { .. } | Effect::Alarm(_) => {}
         }
     }
     match &out.reply {
@@ -85,6 +91,7 @@ pub fn write(lines: &mut String, out: &Out, ledger: &Ledger) {
                 }
             }
         }
+        Some(Reply::Extended(false)) => drop(writeln!(lines, "= not extended")),
         _ => {}
     }
 }

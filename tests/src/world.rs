@@ -2,8 +2,9 @@
 //! checked.
 
 use fanin_machine::{
-    Close, Command, Ended, Facts, Launch, Leave, Member, Mono, Now, Open, Out, Parent as By, Reply, Report,
-    RunRef, Said, SessionCommand, SessionOpen, State, Stop, StopTarget, Take, WaiterId, Wanted, step,
+    Close, Command, Effect, Ended, Facts, Launch, Leave, Limit, Member, Mono, Now, Open, Out, Parent as By,
+    Rate, Reply, Report, RunRef, Said, SessionCommand, SessionOpen, State, Stop, StopTarget, Take, WaiterId,
+    Wanted, step,
 };
 use fanin_protocol::record::Level;
 use fanin_protocol::{
@@ -12,7 +13,7 @@ use fanin_protocol::{
 };
 use std::sync::Arc;
 
-use crate::broken::{Broken, Kept};
+use crate::broken::{Broken, Kept, ensure};
 use crate::host::Host;
 use crate::invariants;
 use crate::ledger::Ledger;
@@ -27,6 +28,8 @@ pub struct Options {
     pub slots: Option<u32>,
     /// Grace of jobs that set none, in milliseconds.
     pub grace_ms: u64,
+    /// So many commands may start in so many milliseconds.
+    pub rate: Option<(usize, u64)>,
     /// Compare the facts with the fold of the records after every step, not only where a test asks for it.
     pub fold_each: bool,
     /// Keep the whole log.
@@ -52,8 +55,12 @@ pub struct World {
     pub now: Now,
     /// What holds for the whole test.
     pub options: Options,
+    /// Jobs that may run at once, now.
+    pub slots: Option<u32>,
     /// Crashes so far.
     pub crashes: u32,
+    /// There was more to start than fits in one step.
+    pub unfinished: bool,
     /// True while this process has the store open.
     pub opened: bool,
     /// 1 once it drains, 2 once all was told to stop.
@@ -76,12 +83,14 @@ impl World {
     pub fn new(options: Options) -> Self {
         Self {
             state: State::default(),
-            ledger: Ledger::default(),
+            ledger: Ledger { is_rated: options.rate.is_some(), ..Ledger::default() },
             parent: Parent::default(),
             host: Host::default(),
             now: Now { wall_ms: WALL_MS, mono: Mono(0) },
             options,
+            slots: options.slots,
             crashes: 0,
+            unfinished: false,
             opened: false,
             closing: 0,
             steps: 0,
@@ -106,6 +115,12 @@ impl World {
                 self.now.wall_ms = self.now.wall_ms.saturating_add_signed(*ms);
                 return Ok(Out::default());
             }
+            Op::Beat(id) => {
+                if let Some(run) = self.host.runs.get(id) {
+                    self.host.beats.insert(run.fence, self.now.mono);
+                }
+                return Ok(Out::default());
+            }
             Op::Why(_) | Op::WhyGroup(_) => return Ok(Out::default()),
             Op::After(ms) => {
                 self.pass(*ms);
@@ -128,12 +143,33 @@ impl World {
         self.step(command)
     }
 
-    /// One command, checked.
+    /// One command, checked, and the answers of the host to what it asks.
     ///
     /// # Errors
     ///
     /// As [`World::perform`].
     pub fn step(&mut self, command: Command) -> Result<Out, Broken> {
+        let mut out = self.step_once(command)?;
+        let asked = |effects: &[Effect]| {
+            effects
+                .iter()
+                .filter_map(|effect| match effect {
+                    Effect::Probe { run, .. } => Some(*run),
+                    _ => None,
+                })
+                .collect::<Vec<RunRef>>()
+        };
+        for run in asked(&out.effects) {
+            let last = self.host.beats.get(&run.fence).copied().unwrap_or_default();
+            let more = self.step_once(Command::Report(Report { run, what: Said::Beat(last) }))?;
+            ensure(asked(&more.effects).is_empty(), "SC-14", || format!("{run:?} is asked again at once"))?;
+            out.records.extend(more.records);
+            out.effects.extend(more.effects);
+        }
+        Ok(out)
+    }
+
+    fn step_once(&mut self, command: Command) -> Result<Out, Broken> {
         let before = self.options.fold_each.then(|| self.state.facts().clone());
         let is_open = (self.opened && self.ledger.open) || matches!(command, Command::Open(_));
         let stale = self.is_stale(&command);
@@ -152,7 +188,7 @@ impl World {
         self.follow(&command, &out);
         self.host.take_in(&out.records, &out.effects, &self.ledger)?;
         for effect in &out.effects {
-            if let fanin_machine::Effect::Answer { waiter, answer } = effect {
+            if let Effect::Answer { waiter, answer } = effect {
                 self.parent.answered(*waiter, answer, &self.ledger)?;
             }
         }
@@ -163,6 +199,7 @@ impl World {
         }
         invariants::reply(&out, stale, is_open)?;
         self.steps += 1;
+        self.unfinished = out.unfinished;
         if self.opened {
             invariants::state(self, out.unfinished)?;
         }
@@ -189,6 +226,7 @@ impl World {
         self.host.crashed();
         self.crashes += 1;
         self.opened = false;
+        self.slots = self.options.slots;
         self.closing = 0;
     }
 
@@ -229,6 +267,7 @@ impl World {
                     launched.jobs.iter().for_each(|(id, _)| self.host.launched(id));
                 }
             }
+            Command::Limit(Limit::Slots(slots)) if accepted => self.slots = *slots,
             Command::Close(Close::Drain) if accepted => self.closing = self.closing.max(1),
             Command::Close(Close::Stop { .. }) if accepted => self.closing = 2,
             _ => {}
@@ -256,6 +295,12 @@ impl World {
                 slots: self.options.slots,
                 grace_ms: self.options.grace_ms,
                 seed: 7,
+                rates: self
+                    .options
+                    .rate
+                    .map(|(starts, per_ms)| (JobKind::Command, Rate { starts, per_ms }))
+                    .into_iter()
+                    .collect(),
             }),
             Op::Drain => Command::Close(Close::Drain),
             Op::StopAll(grace_ms) => Command::Close(Close::Stop { grace_ms: *grace_ms }),
@@ -290,8 +335,23 @@ impl World {
                     name: "tool".into(),
                     kind: *kind,
                     state: *state,
+                    args_hash: None,
                 },
             )?,
+            Op::Call(id, call, args) => report(
+                self.host.runs.get(id),
+                Said::Part {
+                    call: format!("c{call}").into(),
+                    name: "tool".into(),
+                    kind: fanin_protocol::PartKind::Tool,
+                    state: fanin_protocol::PartState::Running,
+                    args_hash: Some(*args),
+                },
+            )?,
+            Op::Slots(slots) => Command::Limit(Limit::Slots(*slots)),
+            Op::Extend(id, by_ms) => {
+                Command::Limit(Limit::Extend { job: id.clone(), lifetime: None, by_ms: *by_ms })
+            }
             Op::TurnPart(id, call, state) => report(
                 self.host.turns.get(id),
                 Said::Part {
@@ -299,6 +359,7 @@ impl World {
                     name: "tool".into(),
                     kind: fanin_protocol::PartKind::Tool,
                     state: *state,
+                    args_hash: None,
                 },
             )?,
             Op::End(id, how) => report(self.host.runs.get(id), Said::Ended(ended(id, *how)))?,
@@ -311,9 +372,13 @@ impl World {
             Op::TurnEnd(id, how) => {
                 report(self.host.turns.get(id), Said::Ended(ended(&crate::op::job("turn"), *how)))?
             }
-            Op::Crash | Op::After(_) | Op::Alarm | Op::Wall(_) | Op::Why(_) | Op::WhyGroup(_) => {
-                Command::Tick
-            }
+            Op::Crash
+            | Op::Beat(_)
+            | Op::After(_)
+            | Op::Alarm
+            | Op::Wall(_)
+            | Op::Why(_)
+            | Op::WhyGroup(_) => Command::Tick,
         })
     }
 
@@ -406,6 +471,7 @@ fn ended(id: &JobId, how: How) -> Ended {
         message: message.into(),
         output: output(),
         exit: None,
+        is_safe: how == How::Safe,
     };
     match how {
         How::Ok => Ended::Completed { output: output(), exit: None },
@@ -413,6 +479,8 @@ fn ended(id: &JobId, how: How) -> Ended {
         How::Failed => failed(Cause::Failed, None, "it failed"),
         How::Panic => failed(Cause::Panic, None, "it panicked"),
         How::Spawn => failed(Cause::Spawn, Some(Code::ProgramNotFound), "no such program"),
+        How::Os => failed(Cause::Spawn, Some(Code::Os), "no more processes"),
+        How::Safe => failed(Cause::Failed, None, "it did not come up"),
         How::Lost => Ended::Lost,
     }
 }

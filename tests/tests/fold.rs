@@ -83,7 +83,7 @@ fn a_record_that_does_not_fit_changes_nothing() {
     };
     let part = ToolPart::pending(run, "c1".into(), "tool".into(), PartKind::Tool, 5);
     let records = [
-        queued("a", "g9", 0),
+        queued("b", "g9", 0),
         queued("x", "g9", 1),
         queued("x", "g1", 1),
         queued("x", "g3", 0),

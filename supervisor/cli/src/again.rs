@@ -7,7 +7,7 @@ use std::path::Path;
 use fanin_protocol::limits::{RESULT_BYTES_MAX, RESULT_ENTRIES_MAX, RESULT_ENTRY_BYTES_MAX};
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
-    CombinedResult, Counts, GroupId, Outcome, Policy, ResultEntry, SessionId, Spec, Status, text,
+    CombinedResult, Counts, GroupId, JobLimits, Outcome, Policy, ResultEntry, SessionId, Spec, Status, text,
 };
 
 use crate::args::Flags;
@@ -44,9 +44,8 @@ fn adjust(task: &mut Task, started_in: &Path, flags: &Flags) {
         }
         Spec::Agent(_) => {}
     }
-    if let Some(timeout) = flags.timeout {
-        task.limits.run_ms = Some(millis(timeout));
-    }
+    let flag = JobLimits { run_ms: flags.timeout.map(millis), ..JobLimits::NONE };
+    task.limits = flag.or(task.limits);
 }
 
 /// The policy for the tasks that are left. Completed ones count for it as they did; a count that was reached already

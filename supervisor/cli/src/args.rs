@@ -11,6 +11,12 @@ use fanin_protocol::limits::GROUP_MEMBERS_MAX;
 use crate::duration;
 use crate::plan::FailOn;
 
+/// Headings of the help.
+const WORK: &str = "What to run";
+const HOW: &str = "How it runs";
+const SHOWN: &str = "What is shown";
+const LEFT: &str = "What is left behind";
+
 const EXAMPLES: &str = "\
 Examples:
   fanin run 'cargo check' 'cargo test' 'cargo doc'
@@ -22,7 +28,11 @@ Examples:
   fanin run examples/survey.toml
       the tasks of a manifest
   fanin run -f ci.toml --json --quiet | jq .counts
-      the result as one JSON document";
+      the result as one JSON document
+  fanin run -f ci.toml --junit report.xml --on-done 'curl -sf --data-binary @- \"$HOOK\"'
+      a report for a server of CI, and the result sent on
+  fanin run --again 3f2a
+      what did not complete in the run whose id begins so";
 
 const RULES: &str = "\
 A single argument that ends in .toml is a manifest, and so is the value of --file; any other argument is a shell line.
@@ -34,6 +44,11 @@ it and has no {} is taken as it is. Beside \\, $(...), ${...}, backquotes, # or 
 The shell that fanin starts never reads the line as code; a command that starts a shell of its own may (sh -c \"... {}\",
 ssh, eval). Write -- before {} where a line may begin with a dash: --each 'wc -l -- {}'. Empty lines are skipped.
 
+A run is kept in $FANIN_STATE_DIR, else $XDG_STATE_HOME/fanin, else ~/.local/state/fanin, readable for you alone: its
+plan with the variables given here before the first task starts, its result at the end; the newest 100, for 14 days. Where
+something did not complete, the last line on standard error is the command that runs it again. What completed is not run
+again; it is carried into the new result as it was. Tasks run where they ran, with the environment of now.
+
 Progress goes to standard error, the result to standard output. Tasks have no standard input. People see every task.
 The document of --json is bounded: at most 32 KiB of output of a task and 256 KiB of all; above 1,000 tasks it lists
 only tasks that did not complete, at most 1,000, and `entries_omitted` counts the others (docs/result.md).
@@ -41,9 +56,16 @@ only tasks that did not complete, at most 1,000, and `entries_omitted` counts th
 Ctrl-C (or TERM) once: nothing new starts, running tasks may finish. Twice: they are stopped. A third time: killed.
 A hang-up (HUP) stops at once. HUP or INT stays ignored where it was when fanin started, as nohup does it (on Linux).
 
+In a step of GitHub Actions (GITHUB_ACTIONS=true) each output is a group of the log, failed tasks are annotations, and the
+step gets a summary; commands in the output of tasks are not obeyed. The command of --on-done has the result as JSON on
+its standard input and FANIN_OUTCOME, FANIN_GROUP, FANIN_EXIT_CODE, FANIN_LAUNCHED, FANIN_COMPLETED, FANIN_FAILED and
+FANIN_CANCELLED; it has 60 seconds, 5 after a signal, and its failure changes no exit code. A terminal is told of the end
+of a run of more than ten seconds. A run inside a task of another run (FANIN_PARENT) has slots of its own, is at most 8
+deep, stops at the first TERM, and tells neither terminal nor GitHub. More of all this is in docs/run.md.
+
 Exit codes: 0 done; 1 some tasks did not complete (see --fail-on); 2 wrong command line or manifest, nothing was
-started; 3 the manifest's deadline ended the run; 70 fanin failed, or a process may still be alive; 130 or 143 a
-signal (INT, HUP or TERM) ended tasks. The code tells of the tasks alone: that standard output is closed, or that its
+started; 3 the manifest's deadline ended the run; 70 fanin failed, or a process may still be alive; 75 the run of --again
+is still at work; 130 or 143 a signal (INT, HUP or TERM) ended tasks. The code tells of the tasks alone: that standard output is closed, or that its
 reader is gone, does not change it.";
 
 /// The program's words.
@@ -71,46 +93,58 @@ pub(crate) struct RunArgs {
     pub(crate) lines: Vec<String>,
 
     /// A named task: a shell line under a name (repeatable, mixes with plain shell lines)
-    #[arg(long = "task", value_name = "NAME=COMMAND")]
+    #[arg(long = "task", value_name = "NAME=COMMAND", help_heading = WORK)]
     pub(crate) tasks: Vec<String>,
 
     /// One task for each line of standard input; {} stands for the line as one argument
-    #[arg(long, value_name = "COMMAND {}", conflicts_with_all = ["lines", "tasks", "file"])]
+    #[arg(long, value_name = "COMMAND {}", conflicts_with_all = ["lines", "tasks", "file"], help_heading = WORK)]
     pub(crate) each: Option<String>,
 
     /// A manifest, whatever its name
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["lines", "tasks"])]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["lines", "tasks"], help_heading = WORK)]
     pub(crate) file: Option<PathBuf>,
 
     /// Run again what did not complete in an earlier run: its group's id, or 4 hex digits or more of it
-    #[arg(long, value_name = "GROUP", conflicts_with_all = ["lines", "tasks", "file", "each", "cwd"])]
+    #[arg(long, value_name = "GROUP", conflicts_with_all = ["lines", "tasks", "file", "each", "cwd"], help_heading = WORK)]
     pub(crate) again: Option<String>,
 
     #[command(flatten)]
     pub(crate) flags: Flags,
 
     /// No progress on standard error, only the result
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = SHOWN)]
     pub(crate) quiet: bool,
 
     /// The result as one JSON document (fanin.result/1) on standard output
-    #[arg(long)]
+    #[arg(long, help_heading = SHOWN)]
     pub(crate) json: bool,
 
     /// The result as a JUnit report in this file, beside what is shown
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = LEFT)]
     pub(crate) junit: Option<PathBuf>,
 
+    /// A shell line to be run once when all is over, with the result on its standard input
+    #[arg(long, value_name = "COMMAND", help_heading = LEFT)]
+    pub(crate) on_done: Option<String>,
+
+    /// A notice on the terminal when this is over, however short it was [default: after 10s]
+    #[arg(long, overrides_with = "no_notify", help_heading = SHOWN)]
+    pub(crate) notify: bool,
+
+    /// No notice on the terminal when this is over
+    #[arg(long, overrides_with = "notify", help_heading = SHOWN)]
+    pub(crate) no_notify: bool,
+
     /// No groups, annotations and summary, though this is a step of GitHub Actions
-    #[arg(long)]
+    #[arg(long, help_heading = LEFT)]
     pub(crate) no_github: bool,
 
     /// Keep nothing of this run in the state folder; it cannot be run again then
-    #[arg(long)]
+    #[arg(long, help_heading = LEFT)]
     pub(crate) no_keep: bool,
 
     /// After a first Ctrl-C: how long running tasks may go on
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s", help_heading = HOW)]
     pub(crate) drain: Duration,
 }
 
@@ -118,28 +152,28 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Flags {
     /// Tasks that run at the same time [default: 10]
-    #[arg(short, long, value_name = "N", value_parser = concurrency, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", value_parser = concurrency, allow_negative_numbers = true, help_heading = HOW)]
     pub(crate) concurrency: Option<usize>,
 
     /// How long each task may run: 500ms, 30s, 5m, 2h
-    #[arg(short, long, value_name = "TIME", value_parser = duration::parse_limit)]
+    #[arg(short, long, value_name = "TIME", value_parser = duration::parse_limit, help_heading = HOW)]
     pub(crate) timeout: Option<Duration>,
 
     /// Stop the others once a task did not complete
-    #[arg(long)]
+    #[arg(long, help_heading = HOW)]
     pub(crate) fail_fast: bool,
 
     /// What makes exit code 1: `partial`, any task that did not complete; `none-ok`, only if none completed
     /// [default: partial, but a manifest's `release` that was reached is enough]
-    #[arg(long, value_name = "WHEN", value_parser = fail_on)]
+    #[arg(long, value_name = "WHEN", value_parser = fail_on, help_heading = HOW)]
     pub(crate) fail_on: Option<FailOn>,
 
     /// Folder of all tasks that a manifest gives no folder of their own
-    #[arg(short = 'C', long, value_name = "DIR")]
+    #[arg(short = 'C', long, value_name = "DIR", help_heading = HOW)]
     pub(crate) cwd: Option<PathBuf>,
 
     /// A variable for all tasks, beside the present environment (repeatable)
-    #[arg(short, long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    #[arg(short, long = "env", value_name = "NAME=VALUE", value_parser = variable, help_heading = HOW)]
     pub(crate) env: Vec<(String, String)>,
 }
 

@@ -1,10 +1,9 @@
 //! A plan, run by a supervisor in this process: the only module that knows the library. It launches one group, shows
 //! what happens, passes signals on, and hands the group's one result over.
 
-use std::io::{self, Write};
-use std::time::Duration;
+use std::io;
 
-use fanin_protocol::{CombinedResult, GroupId, JobId, JobLimits, Spec};
+use fanin_protocol::{CombinedResult, GroupId, JobId};
 use fanin_subprocess::SubprocessRunner;
 use fanin_supervisor::{
     CallError, GroupOptions, JobSpec, LaunchError, Session, SessionError, StartError, SubscribeError,
@@ -13,18 +12,17 @@ use fanin_supervisor::{
 
 use crate::again;
 use crate::exit::Exit;
-use crate::github::{self, GitHub};
-use crate::leave;
-use crate::obey::obey;
+use crate::github::GitHub;
+use crate::hand::{Undone, Ways};
+use crate::obey::{Patience, obey};
 use crate::over::Over;
 use crate::plan::{Carried, Plan};
 use crate::prepare::Prepared;
 use crate::progress::Progress;
 use crate::shown::Shown;
-use crate::signals::{Signal, Signals};
-use crate::stderr::{self, Stderr};
+use crate::signals::Signals;
+use crate::stderr::Stderr;
 use crate::tasks::{Member, Origin, Tasks};
-use crate::warning::Warning;
 use crate::words::Words;
 
 /// Why a run could not be brought to its end.
@@ -108,11 +106,13 @@ pub(crate) async fn run(
     stderr: &Stderr,
 ) -> Result<Driven, DriveError> {
     let (plan, args) = (&mut prepared.plan, &prepared.args);
-    let tell = |warning: &Warning| stderr.say(&warning.told(args.json));
-    prepared.warnings.iter().for_each(tell);
+    let github = GitHub::of_environment().filter(|_| !args.no_github && prepared.parent.is_none());
+    let ways = Ways { args, github, stderr };
+    prepared.warnings.iter().for_each(|warning| ways.tell(warning));
     let supervisor =
         Supervisor::builder().runner(SubprocessRunner::new()).slots(plan.concurrency).start().await?;
-    let notices = obey(signals, supervisor.clone(), args.drain);
+    let patience = Patience::new(args.drain, prepared.parent.as_ref());
+    let notices = obey(signals, supervisor.clone(), patience);
     let words = Words::new(plan.left().map(|task| task.limits).collect());
     let mut shown = Shown::new(&supervisor, notices, Progress::new(args.quiet, words, stderr.clone()));
     let session = supervisor.session("run").await?;
@@ -130,43 +130,27 @@ pub(crate) async fn run(
         exit: Exit::of(&result, plan.fail_on, shown.signal()),
     };
     let is_complete = result.counts.completed == result.counts.launched;
-    let interrupted = |signal| Ok(Driven { exit: Ok(Exit::Signal(signal)), is_complete });
-    let github = GitHub::of_environment().filter(|_| !args.no_github && over.parent.is_none());
-    for left in [
-        leave::junit(args.junit.clone(), &mut over, &mut shown).await,
-        leave::kept(prepared.keep.take(), &over, &mut shown).await,
-        leave::summary(github.as_ref(), &over, &mut shown).await,
-    ] {
-        match left {
-            Ok(warning) => warning.iter().for_each(tell),
-            Err(signal) => return interrupted(signal),
-        }
-    }
-    let text = if args.json { over.document() } else { over.report(github.as_ref()) };
-    if github.is_some() && args.json && !args.quiet {
-        github::annotations(&over).iter().for_each(|annotation| stderr.command(annotation));
-    }
-    // The result counts as taken when it was written, not before.
-    let exit = match hand_over(text.map_err(DriveError::Write)?, stderr.clone(), &mut shown).await {
-        Handed::Written => {
-            if let Some(wake) = wake {
-                wake.ack().await?;
-            }
-            over.exit
-        }
-        Handed::NobodyReads => over.exit,
-        Handed::Interrupted(signal) => return interrupted(signal),
-        // The terminal is gone, and that is why the run ends.
-        Handed::Failed(_) if shown.signal() == Some(Signal::HangUp) => over.exit,
-        Handed::Failed(error) => {
-            return Ok(Driven { exit: Err(DriveError::Write(error)), is_complete });
+    let is_fired = wake.is_some();
+    let exit = match ways.leave(&mut over, prepared.keep.take(), &mut shown).await {
+        Ok(()) => ways.hand_over(&over, wake, &mut shown).await,
+        Err(signal) => Err(Undone::Interrupted(signal)),
+    };
+    let exit = match exit {
+        Ok(()) => Ok(over.exit),
+        Err(Undone::Failed(error)) => Err(error),
+        // Whoever wants the end so much gets nothing more.
+        Err(Undone::Interrupted(signal)) => {
+            return Ok(Driven { exit: Ok(Exit::Signal(signal)), is_complete });
         }
     };
+    if is_fired {
+        ways.afterwards(&over, &mut shown).await?;
+    }
     tokio::select! {
         () = supervisor.shutdown() => {}
         _ = shown.patience() => {}
     }
-    Ok(Driven { exit: Ok(exit), is_complete })
+    Ok(Driven { exit, is_complete })
 }
 
 /// A group that has fired, or one that never was.
@@ -190,7 +174,7 @@ async fn fire(
     for task in std::mem::take(&mut plan.tasks) {
         seats.push((task.id, task.carried));
         if seats.last().is_some_and(|(_, carried)| carried.is_none()) {
-            specs.push(spec(task.label, task.spec, &task.limits));
+            specs.push(JobSpec::new(task.label, task.spec).limits(task.limits));
         }
     }
     if specs.is_empty() {
@@ -221,48 +205,4 @@ fn members(tasks: Vec<(Option<String>, Option<Box<Carried>>)>, jobs: Vec<JobId>)
         Some(Member { id, origin })
     };
     tasks.into_iter().filter_map(member).collect()
-}
-
-fn spec(label: String, spec: Spec, limits: &JobLimits) -> JobSpec {
-    let mut spec = JobSpec::new(label, spec);
-    if let Some(ms) = limits.run_ms {
-        spec = spec.timeout(Duration::from_millis(ms));
-    }
-    if let Some(ms) = limits.queue_ms {
-        spec = spec.queue_timeout(Duration::from_millis(ms));
-    }
-    spec
-}
-
-/// What became of the written result.
-enum Handed {
-    Written,
-    /// The reader went away; that is its own choice.
-    NobodyReads,
-    /// A signal came while a reader took its time.
-    Interrupted(Signal),
-    Failed(io::Error),
-}
-
-/// Writes the result, beside the runtime: a full pipe may block for ever, and a signal must still end the program.
-async fn hand_over(text: Vec<u8>, stderr: Stderr, shown: &mut Shown<'_>) -> Handed {
-    let write = tokio::task::spawn_blocking(move || {
-        // One reader has both, and is as quick with the one as with the other.
-        if stderr::is_beside_stdout() {
-            stderr.settle(None);
-        }
-        let mut out = io::stdout().lock();
-        out.write_all(&text)?;
-        out.flush()
-    });
-    let written = tokio::select! {
-        written = write => written,
-        signal = shown.next_signal() => return Handed::Interrupted(signal),
-    };
-    match written {
-        Ok(Ok(())) => Handed::Written,
-        Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Handed::NobodyReads,
-        Ok(Err(error)) => Handed::Failed(error),
-        Err(panic) => Handed::Failed(io::Error::other(panic)),
-    }
 }

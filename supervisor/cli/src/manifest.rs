@@ -9,20 +9,35 @@ use std::path::{self, Path, PathBuf};
 use std::time::Duration;
 
 use fanin_protocol::limits::{
-    GROUP_MEMBERS_MAX, INPUT_BYTES_MAX, LABEL_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RUN_SLOTS,
+    GROUP_MEMBERS_MAX, INPUT_BYTES_MAX, LABEL_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX, RUN_SLOTS,
 };
 use fanin_protocol::spec::millis;
-use fanin_protocol::{CommandLine, Policy};
+use fanin_protocol::{CommandLine, JobLimits, Policy};
 use toml::de::DeTable;
 
 use crate::args::Flags;
 use crate::plan::{self, Common, Draft, FailOn, Plan, Refused, Task};
 use reader::{Field, Problems, Section};
 
-const TOP_KEYS: [&str; 8] =
-    ["description", "concurrency", "release", "deadline", "fail_on", "cwd", "env", "task"];
-const TASK_KEYS: [&str; 9] =
-    ["id", "label", "command", "shell", "cwd", "env", "timeout", "queue_timeout", "output_bytes_max"];
+const TOP_KEYS: [&str; 9] =
+    ["description", "concurrency", "release", "deadline", "fail_on", "cwd", "env", "limits", "task"];
+const TASK_KEYS: [&str; 13] = [
+    "id",
+    "label",
+    "command",
+    "shell",
+    "cwd",
+    "env",
+    "timeout",
+    "idle",
+    "queue_timeout",
+    "start_timeout",
+    "total_timeout",
+    "retries",
+    "output_bytes_max",
+];
+const LIMIT_KEYS: [&str; 6] =
+    ["timeout", "idle", "queue_timeout", "start_timeout", "total_timeout", "retries"];
 
 /// Reads the manifest at `path` and adds what the flags say for each task.
 ///
@@ -72,6 +87,10 @@ fn parse(text: &str, folder: &Path, flags: &Flags, problems: &mut Problems<'_>) 
     }
     let deadline = top.field("deadline").and_then(|field| field.duration(problems));
     let common = Common {
+        limits: top
+            .field("limits")
+            .map(|field| common_limits(&field, deadline, problems))
+            .unwrap_or_default(),
         cwd: top.field("cwd").and_then(|field| common_folder(&field, folder, flags, problems)),
         env: top.field("env").map(|field| field.variables(problems)).unwrap_or_default(),
     };
@@ -181,7 +200,23 @@ fn draft(
     problems: &mut Problems<'_>,
 ) -> Option<Draft> {
     let label = section.field("label").and_then(|field| label(&field, problems));
-    let mut limit = |key| {
+    let draft = Draft {
+        id: id.map(ToOwned::to_owned),
+        label: label.or(id).map_or_else(|| plan::generated_id(n), ToOwned::to_owned),
+        line: CommandLine::Shell(String::new()),
+        cwd: section.field("cwd").and_then(|field| folder_of(&field, folder, problems)),
+        env: section.field("env").map(|field| field.variables(problems)).unwrap_or_default(),
+        limits: limits(section, deadline, problems),
+        output_bytes_max: section
+            .field("output_bytes_max")
+            .and_then(|field| field.integer(1, OUTPUT_BYTES_MAX_MAX, problems)),
+    };
+    Some(Draft { line: line(section, &plan::generated_id(n), problems)?, ..draft })
+}
+
+/// The limits that a task or the manifest as a whole sets.
+fn limits(section: &Section<'_, '_>, deadline: Option<Duration>, problems: &mut Problems<'_>) -> JobLimits {
+    let mut time = |key| {
         let field = section.field(key)?;
         let limit = field.duration(problems)?;
         if let Some(deadline) = deadline.filter(|deadline| limit > *deadline) {
@@ -191,22 +226,36 @@ fn draft(
                 problems,
             );
         }
-        Some(limit)
+        Some(millis(limit))
     };
-    let (timeout, queue_timeout) = (limit("timeout"), limit("queue_timeout"));
-    let draft = Draft {
-        id: id.map(ToOwned::to_owned),
-        label: label.or(id).map_or_else(|| plan::generated_id(n), ToOwned::to_owned),
-        line: CommandLine::Shell(String::new()),
-        cwd: section.field("cwd").and_then(|field| folder_of(&field, folder, problems)),
-        env: section.field("env").map(|field| field.variables(problems)).unwrap_or_default(),
-        timeout,
-        queue_timeout,
-        output_bytes_max: section
-            .field("output_bytes_max")
-            .and_then(|field| field.integer(1, OUTPUT_BYTES_MAX_MAX, problems)),
+    let limits = JobLimits {
+        run_ms: time("timeout"),
+        idle_ms: time("idle"),
+        queue_ms: time("queue_timeout"),
+        start_ms: time("start_timeout"),
+        total_ms: time("total_timeout"),
+        ..JobLimits::NONE
     };
-    Some(Draft { line: line(section, &plan::generated_id(n), problems)?, ..draft })
+    let retries = section.field("retries").and_then(|field| field.integer(0, RETRIES_MAX.into(), problems));
+    JobLimits { retries: retries.and_then(|n| u32::try_from(n).ok()), ..limits }
+}
+
+/// Limits for tasks that set none, in a table of their own.
+fn common_limits(
+    field: &Field<'_, '_>,
+    deadline: Option<Duration>,
+    problems: &mut Problems<'_>,
+) -> JobLimits {
+    let Some(section) = field.section("limits.", "a table of limits", problems) else {
+        return JobLimits::NONE;
+    };
+    section.refuse_unknown(&LIMIT_KEYS, (&TASK_KEYS, "into a [[task]]"), problems);
+    let limits = limits(&section, deadline, problems);
+    if let Err(error) = limits.check() {
+        problems.add(section.place(error.field), error.field, error.problem);
+        return JobLimits::NONE;
+    }
+    limits
 }
 
 fn line(section: &Section<'_, '_>, task: &str, problems: &mut Problems<'_>) -> Option<CommandLine> {

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use fanin_protocol::limits::{GRACE, GRACE_NOW, SIGNALS_TOLD_MAX};
+use fanin_protocol::ParentMark;
+use fanin_protocol::limits::{DEPTH_MAX, GRACE, GRACE_NOW, SIGNALS_TOLD_MAX};
 use fanin_supervisor::Supervisor;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -20,8 +21,8 @@ pub(crate) enum Notice {
     Draining(Signal, Duration),
     /// The time to drain is over: what runs was told to stop.
     DrainOver,
-    /// All that lives was told to stop.
-    Stopping(Signal),
+    /// All that lives was told to stop, and is killed after this long.
+    Stopping(Signal, Duration),
     /// All that lived was killed.
     Killing(Signal),
     /// A signal came after which nothing was left to do.
@@ -34,7 +35,7 @@ impl Notice {
         match self {
             Self::DrainOver => None,
             Self::Draining(signal, _)
-            | Self::Stopping(signal)
+            | Self::Stopping(signal, _)
             | Self::Killing(signal)
             | Self::Again(signal) => Some(signal),
         }
@@ -51,22 +52,41 @@ impl Notice {
                 "the time to drain is over: stopping what still runs ({}), then it is killed",
                 show(GRACE)
             )),
-            Self::Stopping(_) => Some(format!(
-                "stopping all tasks ({}), then they are killed; again to kill now",
-                show(GRACE_NOW)
-            )),
+            Self::Stopping(_, time) => {
+                Some(format!("stopping all tasks ({}), then they are killed; again to kill now", show(time)))
+            }
             Self::Killing(_) => Some("killing all tasks".to_owned()),
             Self::Again(_) => None,
         }
     }
 }
 
-/// Begins to obey signals. `drain` is how long running tasks may go on after a first one.
+/// How much time signals leave.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// How long running tasks may go on after a first signal.
+    drain: Duration,
+    /// Between the polite stop and the forced one, once it is said to stop.
+    grace: Duration,
+    is_nested: bool,
+}
+
+impl Patience {
+    /// That of a run, or of one that is nested in a job. Each level has half the time of the one around it: the inner
+    /// run has stopped its tasks before the outer one kills it.
+    pub(crate) fn new(drain: Duration, parent: Option<&ParentMark>) -> Self {
+        let grace = parent.map_or(GRACE_NOW, |parent| GRACE_NOW / (1 << parent.depth.min(DEPTH_MAX)));
+        Self { drain, grace, is_nested: parent.is_some() }
+    }
+}
+
+/// Begins to obey signals.
 ///
 /// Each notice is sent before it takes effect, so that whoever sees the end of a task it stopped finds the notice.
-pub(crate) fn obey(signals: Signals, supervisor: Supervisor, drain: Duration) -> mpsc::Receiver<Notice> {
+pub(crate) fn obey(signals: Signals, supervisor: Supervisor, patience: Patience) -> mpsc::Receiver<Notice> {
     let (tell, told) = mpsc::channel(SIGNALS_TOLD_MAX);
-    let obeying = Obeying { signals, supervisor, drain, escalation: Escalation::default(), tell };
+    let escalation = Escalation::new(patience.is_nested);
+    let obeying = Obeying { signals, supervisor, patience, escalation, tell };
     tokio::spawn(obeying.until_nobody_listens());
     told
 }
@@ -74,7 +94,7 @@ pub(crate) fn obey(signals: Signals, supervisor: Supervisor, drain: Duration) ->
 struct Obeying {
     signals: Signals,
     supervisor: Supervisor,
-    drain: Duration,
+    patience: Patience,
     escalation: Escalation,
     tell: mpsc::Sender<Notice>,
 }
@@ -104,13 +124,13 @@ impl Obeying {
     fn signal(&mut self, signal: Signal, draining: Option<Instant>) -> Option<Instant> {
         match self.escalation.raise(signal) {
             Some(Demand::Drain) => {
-                self.tell(Notice::Draining(signal, self.drain));
+                self.tell(Notice::Draining(signal, self.patience.drain));
                 self.supervisor.drain();
-                Some(Instant::now() + self.drain)
+                Some(Instant::now() + self.patience.drain)
             }
             Some(Demand::Stop) => {
-                self.tell(Notice::Stopping(signal));
-                self.supervisor.stop_all(GRACE_NOW);
+                self.tell(Notice::Stopping(signal, self.patience.grace));
+                self.supervisor.stop_all(self.patience.grace);
                 None
             }
             Some(Demand::Kill) => {

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use fanin_protocol::limits::{GROUP_MEMBERS_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, RUN_SLOTS};
 use fanin_protocol::spec::{SpecError, millis};
@@ -126,8 +125,7 @@ pub(crate) struct Draft {
     pub(crate) line: CommandLine,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) env: BTreeMap<String, String>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) queue_timeout: Option<Duration>,
+    pub(crate) limits: JobLimits,
     pub(crate) output_bytes_max: Option<u64>,
 }
 
@@ -139,8 +137,7 @@ impl Draft {
             line: CommandLine::Shell(line.to_owned()),
             cwd: None,
             env: BTreeMap::new(),
-            timeout: None,
-            queue_timeout: None,
+            limits: JobLimits::NONE,
             output_bytes_max: None,
         }
     }
@@ -151,6 +148,8 @@ impl Draft {
 pub(crate) struct Common {
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) env: BTreeMap<String, String>,
+    /// Limits of tasks that set none.
+    pub(crate) limits: JobLimits,
 }
 
 impl Common {
@@ -170,12 +169,12 @@ impl Common {
             env,
             output_bytes_max: draft.output_bytes_max,
         });
-        let limits = JobLimits {
-            queue_ms: draft.queue_timeout.map(millis),
-            run_ms: flags.timeout.or(draft.timeout).map(millis),
-            grace_ms: None,
-        };
+        let flag = JobLimits { run_ms: flags.timeout.map(millis), ..JobLimits::NONE };
         spec.check()?;
+        draft.limits.check()?;
+        let own = draft.limits.or(self.limits);
+        own.check()?;
+        let limits = flag.or(own);
         limits.check()?;
         Ok(Task { id: draft.id, label: draft.label, spec, limits, carried: None })
     }
@@ -266,7 +265,7 @@ fn each_line(template: &str, flags: &Flags, stdin: impl Read) -> Result<Vec<Task
     let refused = |error: each::EachError| Refused::one(error.to_string());
     let shell = each::shell_line(template).map_err(refused)?;
     let lines = each::lines(stdin).map_err(refused)?;
-    let common = Common { cwd: None, env: BTreeMap::new() };
+    let common = Common::default();
     let tasks = lines.into_iter().enumerate().map(|(n, line)| {
         let draft = Draft::shell(&label(&line, n), &shell);
         let mut task = common.task(draft, flags)?;

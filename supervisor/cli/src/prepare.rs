@@ -6,12 +6,14 @@ use std::io;
 use std::path::{self, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fanin_protocol::limits::DEPTH_MAX;
 use fanin_protocol::{GroupId, LayoutError, PARENT_VARIABLE, ParentMark, layout};
 
 use crate::args::{Inline, RunArgs};
 use crate::exit::Exit;
 use crate::file;
 use crate::keep::{Earlier, EarlierError, Keep};
+use crate::on_done;
 use crate::plan::{self, Plan, Refused};
 use crate::warning::Warning;
 
@@ -38,6 +40,7 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(args: RunArgs, inline: &[Inline], stdin: impl io::Read) -> Result<Prepared, Refused> {
     let parent = ParentMark::read(env::var_os(PARENT_VARIABLE).as_deref())
         .map_err(|error| Refused::one(error.to_string()))?;
+    refuse_too_deep(parent.as_ref())?;
     let state = layout::state(|name| env::var_os(name));
     let earlier = args.again.as_deref().map(|name| earlier(&state, name)).transpose()?;
     let plan = plan::plan(&args, inline, earlier, stdin)?;
@@ -45,6 +48,9 @@ pub(crate) fn prepare(args: RunArgs, inline: &[Inline], stdin: impl io::Read) ->
         file::check(path).map_err(|error| {
             Refused::one(format!("--junit: {} cannot be written: {error}", path.display()))
         })?;
+    }
+    if let Some(line) = &args.on_done {
+        on_done::check(line).map_err(|error| Refused::one(format!("--on-done: {}", error.problem)))?;
     }
     let mut warnings = Vec::new();
     let is_work = plan.left().next().is_some();
@@ -64,6 +70,18 @@ pub(crate) fn prepare(args: RunArgs, inline: &[Inline], stdin: impl io::Read) ->
         }
     };
     Ok(Prepared { args, plan, group, keep, parent, warnings })
+}
+
+/// A run inside a job is a child of it: its own tasks are one level deeper (SC-8).
+fn refuse_too_deep(parent: Option<&ParentMark>) -> Result<(), Refused> {
+    match parent {
+        Some(parent) if parent.depth >= DEPTH_MAX => Err(Refused::one(format!(
+            "this is a run inside job {} at depth {}, and its tasks would be deeper than {DEPTH_MAX}, which is the limit; \
+             run it from further outside",
+            parent.job, parent.depth
+        ))),
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn earlier(state: &Result<PathBuf, LayoutError>, name: &str) -> Result<Earlier, Refused> {

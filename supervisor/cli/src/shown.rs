@@ -127,7 +127,7 @@ impl<'s> Shown<'s> {
                 done = &mut working => return Ok(done.unwrap_or_else(|panic| Err(io::Error::other(panic)))),
                 Some(notice) = self.notices.recv() => match notice {
                     Notice::Again(signal) => return Err(signal),
-                    Notice::Draining(..) | Notice::DrainOver | Notice::Stopping(_) | Notice::Killing(_) => {
+                    Notice::Draining(..) | Notice::DrainOver | Notice::Stopping(..) | Notice::Killing(_) => {
                         self.notice(notice);
                     }
                 },

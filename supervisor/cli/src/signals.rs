@@ -88,15 +88,24 @@ pub(crate) enum Demand {
 
 /// Counts signals: drain, stop, kill. A hang-up stops at once, since nobody is left to send a second one, and never
 /// kills: kernel and shell may both send it for one closed terminal.
+///
+/// A TERM to a nested run comes from the run outside, which has told it to stop and will kill it: it stops at once.
 #[derive(Debug, Default)]
 pub(crate) struct Escalation {
     reached: Option<Demand>,
+    is_nested: bool,
 }
 
 impl Escalation {
+    /// Of a run, or of one that is nested in another.
+    pub(crate) const fn new(is_nested: bool) -> Self {
+        Self { reached: None, is_nested }
+    }
+
     /// What `signal` asks for, after all that came before; `None` where nothing is left to ask for.
     pub(crate) fn raise(&mut self, signal: Signal) -> Option<Demand> {
         let demand = match (self.reached, signal) {
+            (None, Signal::Terminate) if self.is_nested => Demand::Stop,
             (None, Signal::Interrupt | Signal::Terminate) => Demand::Drain,
             (None | Some(Demand::Drain), _) => Demand::Stop,
             (Some(Demand::Stop), Signal::Interrupt | Signal::Terminate) => Demand::Kill,
@@ -128,6 +137,17 @@ mod tests {
         use Signal::{Interrupt, Terminate};
         let asked = demands(&[Interrupt, Terminate, Interrupt, Interrupt]);
         assert_eq!(asked, [Some(Demand::Drain), Some(Demand::Stop), Some(Demand::Kill), None]);
+    }
+
+    #[test]
+    fn a_nested_run_stops_at_the_first_term() {
+        use Signal::{Interrupt, Terminate};
+        let asked = |signals: [Signal; 2]| {
+            let mut escalation = Escalation::new(true);
+            signals.map(|signal| escalation.raise(signal))
+        };
+        assert_eq!(asked([Terminate, Terminate]), [Some(Demand::Stop), Some(Demand::Kill)]);
+        assert_eq!(asked([Interrupt, Terminate]), [Some(Demand::Drain), Some(Demand::Stop)]);
     }
 
     #[test]

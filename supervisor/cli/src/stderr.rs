@@ -70,6 +70,11 @@ impl Stderr {
         self.shared.tell(|told| told.block = Some(block));
     }
 
+    /// Sends a terminal what it does not show as text.
+    pub(crate) fn notify(&self, sequence: &str) {
+        self.shared.tell(|told| told.sequence = Some(sequence.to_owned()));
+    }
+
     /// Waits until all is written, at most for `limit`. Blocks its thread.
     pub(crate) fn settle(&self, limit: Option<Duration>) {
         let told = self.shared.told();
@@ -99,15 +104,26 @@ impl Shared {
     }
 
     /// Waits for something to write; what was taken before counts as written.
-    fn take(&self) -> (Vec<String>, Option<Vec<String>>) {
+    fn take(&self) -> Taken {
         self.tell(|told| told.is_writing = false);
         let told = self.changed.wait_while(self.told(), |told| told.is_empty());
         let mut told = told.unwrap_or_else(PoisonError::into_inner);
         told.tell_left_out();
         told.is_writing = true;
         told.bytes = 0;
-        (std::mem::take(&mut told.lines), told.block.take())
+        Taken {
+            lines: std::mem::take(&mut told.lines),
+            block: told.block.take(),
+            sequence: told.sequence.take(),
+        }
     }
+}
+
+/// What is written next, in this order.
+struct Taken {
+    lines: Vec<String>,
+    block: Option<Vec<String>>,
+    sequence: Option<String>,
 }
 
 /// What waits to be written.
@@ -120,6 +136,8 @@ struct Told {
     left_out: usize,
     /// The block below the lines.
     block: Option<Vec<String>>,
+    /// What is no text, for a terminal.
+    sequence: Option<String>,
     /// The thread is at work on what it took.
     is_writing: bool,
     /// Somebody reads who takes some lines for commands.
@@ -128,7 +146,7 @@ struct Told {
 
 impl Told {
     const fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.block.is_none()
+        self.lines.is_empty() && self.block.is_none() && self.sequence.is_none()
     }
 
     fn safe(&self, words: &str) -> String {
@@ -154,7 +172,7 @@ fn write(shared: &Shared, mut out: impl Write) {
     // The width of each line of the block that stands there.
     let mut drawn = Vec::new();
     loop {
-        let (lines, block) = shared.take();
+        let Taken { lines, block, sequence } = shared.take();
         for line in lines {
             put(&mut out, &drawn, &[line]);
             drawn.clear();
@@ -162,6 +180,10 @@ fn write(shared: &Shared, mut out: impl Write) {
         if let Some(block) = block {
             put(&mut out, &drawn, &block);
             drawn = block.iter().map(|line| console::measure_text_width(line)).collect();
+        }
+        if let Some(sequence) = sequence {
+            // As with text: nobody may be left.
+            let _ = out.write_all(sequence.as_bytes());
         }
     }
 }

@@ -7,6 +7,7 @@ use fanin_protocol::LayoutError;
 
 use crate::exit::Exit;
 use crate::json;
+use crate::on_done::OnDoneError;
 
 /// Something beside the run that did not work.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +42,9 @@ pub(crate) enum Warning {
         #[source]
         error: io::Error,
     },
+    /// The command did not do its work.
+    #[error("the command of --on-done: {0}")]
+    OnDone(#[from] OnDoneError),
 }
 
 impl Warning {
@@ -51,6 +55,7 @@ impl Warning {
             Self::Keep { .. } => "keep",
             Self::Junit { .. } => "junit",
             Self::Summary { .. } => "summary",
+            Self::OnDone(_) => "on_done",
         }
     }
 
@@ -59,7 +64,7 @@ impl Warning {
     pub(crate) const fn exit(&self, without: Exit) -> Exit {
         match (self, without) {
             (Self::Junit { .. }, Exit::Unreaped)
-            | (Self::NoState(_) | Self::Keep { .. } | Self::Summary { .. }, _) => without,
+            | (Self::NoState(_) | Self::Keep { .. } | Self::Summary { .. } | Self::OnDone(_), _) => without,
             (Self::Junit { .. }, _) => Exit::Internal,
         }
     }

@@ -90,10 +90,12 @@ impl Words {
                 let limit = limits.and_then(|limits| limits.queue_ms);
                 after("not started within", limit).unwrap_or_else(|| "not started in time".to_owned())
             }
-            Cause::Timeout => {
-                let limit = limits.and_then(|limits| limits.run_ms);
-                after("timed out after", limit).unwrap_or_else(|| "timed out".to_owned())
-            }
+            // The first clause of the message names the limit; what its process did then follows from the stop.
+            Cause::Timeout => match end.message.and_then(|message| message.split("; ").next()) {
+                Some(told) => because("timed out", Some(told)),
+                None => after("timed out after", limits.and_then(|limits| limits.run_ms))
+                    .unwrap_or_else(|| "timed out".to_owned()),
+            },
             Cause::Budget => "its budget is used up".to_owned(),
             Cause::Dependency => "a task it needs did not complete".to_owned(),
             Cause::Interrupted => "interrupted".to_owned(),
@@ -118,8 +120,13 @@ fn because(what: &str, message: Option<&str>) -> String {
 
 /// What the message of a stopped task says beyond how its process left, which follows from the stop.
 fn left_behind(end: &End<'_>) -> Option<String> {
-    let is_stopped = end.status == Status::Cancelled || end.cause == Some(Cause::Timeout);
-    let (_, more) = end.message.filter(|_| is_stopped)?.split_once("; ")?;
+    // Where a limit stopped it, the message begins with the limit.
+    let clauses = match (end.status, end.cause) {
+        (_, Some(Cause::Timeout)) => 2,
+        (Status::Cancelled, _) => 1,
+        _ => return None,
+    };
+    let more = end.message?.splitn(clauses + 1, "; ").nth(clauses)?;
     Some(text::one_line(more))
 }
 
@@ -133,18 +140,31 @@ mod tests {
 
     #[test]
     fn each_way_to_end_has_words_without_the_names_of_the_wire() {
-        let limits = JobLimits { run_ms: Some(1_000), queue_ms: Some(5_000), grace_ms: None };
+        let limits = JobLimits { queue_ms: Some(5_000), ..JobLimits::NONE };
         let mut words = Words::new(vec![limits]);
         words.stopped_by(Signal::Interrupt);
         let (error, cancelled) = (Status::Error, Status::Cancelled);
         let queue = Some(Code::Queue);
-        let killed = Some("killed by signal 9 (SIGKILL); still alive after SIGKILL: x");
+        let told = Some("`timeout` of 1.0s passed; killed by signal 15");
+        let killed =
+            Some("`timeout` of 1.0s passed; killed by signal 9 (SIGKILL); still alive after SIGKILL: x");
         for (end, expected) in [
             (end(error, Cause::Failed, Some("exit status 3")), "failed: exit status 3"),
             (end(error, Cause::Failed, None), "failed"),
             (end(error, Cause::Spawn, Some("no `x`")), "not started: no `x`"),
-            (end(error, Cause::Timeout, Some("killed by signal 15")), "timed out after 1s"),
-            (end(error, Cause::Timeout, killed), "timed out after 1s; still alive after SIGKILL: x"),
+            (end(error, Cause::Timeout, told), "timed out: `timeout` of 1.0s passed"),
+            (
+                end(error, Cause::Timeout, killed),
+                "timed out: `timeout` of 1.0s passed; still alive after SIGKILL: x",
+            ),
+            (
+                end(
+                    cancelled,
+                    Cause::User,
+                    Some("killed by signal 9 (SIGKILL); still alive after SIGKILL: x"),
+                ),
+                "cancelled; still alive after SIGKILL: x",
+            ),
             (End { code: queue, ..end(error, Cause::Timeout, None) }, "not started within 5s"),
             (end(error, Cause::Interrupted, None), "interrupted"),
             (end(cancelled, Cause::Shutdown, Some("exit status 0")), "cancelled (Ctrl-C)"),

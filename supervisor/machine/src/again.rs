@@ -18,7 +18,7 @@ pub(crate) fn known_jobs(state: &State, request: &Launch, parent: Node) -> Optio
         return None;
     }
     let known = |member: &Member| {
-        let key = state.facts.job_index.get(&member.id).filter(|_| !member.is_fresh)?;
+        let key = state.facts.job_key(&member.id).filter(|_| !member.is_fresh)?;
         let is_own = state.facts.is_child_of(key, parent);
         state.job(key).filter(|job| is_own && !(member.again && job.ended.is_some()))
     };
@@ -46,7 +46,7 @@ pub(crate) fn known_jobs(state: &State, request: &Launch, parent: Node) -> Optio
 
 /// Checks that a member's id is free, or its job over and gone where a new life is asked for.
 pub(crate) fn check(state: &State, member: &Member, parent: Node) -> Result<(), Refusal> {
-    let key = state.facts.job_index.get(&member.id).filter(|_| !member.is_fresh);
+    let key = state.facts.job_key(&member.id).filter(|_| !member.is_fresh);
     let Some((key, job)) = key.and_then(|key| state.job(key).map(|job| (key, job))) else { return Ok(()) };
     let is_own = state.facts.is_child_of(key, parent);
     if !member.again || !is_own || job.ended.is_none() {

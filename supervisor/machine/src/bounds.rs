@@ -1,7 +1,7 @@
 //! What a tree may grow to: all is checked before anything of a launch exists (SC-8, SC-12, SC-21, 14.14).
 
+use fanin_protocol::Spec;
 use fanin_protocol::record::{Note, NoteCode};
-use fanin_protocol::{Record, Spec};
 
 use crate::command::{Launch, Refusal};
 use crate::out::Out;
@@ -57,7 +57,7 @@ pub(crate) fn note_total(state: &mut State, newest: JobKey, before: u32, out: &m
     let (spawned, mark) = (session.spawned, max.saturating_sub(max / 5));
     if before < mark && spawned >= mark {
         let (job, value) = (Some(job.id.clone()), Some(i64::from(spawned)));
-        out.record(state, Record::Note(Note { code: NoteCode::SpawnTotal, job, run: None, value }));
+        out.record(state, Note { job, value, ..Note::new(NoteCode::SpawnTotal) });
     }
 }
 

@@ -21,6 +21,12 @@ impl Mono {
     pub const fn after(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms))
     }
+
+    /// Milliseconds from `earlier` until this time; 0 where it is not earlier.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
 }
 
 /// The time of a step.
@@ -53,6 +59,13 @@ impl Clock {
         let mono = self.last.map_or(now.mono, |last| last.mono.max(now.mono));
         self.last = Some(Now { wall_ms: now.wall_ms, mono });
         (step.unsigned_abs() > limit.unsigned_abs()).then_some(step)
+    }
+
+    /// For how many milliseconds the monotonic clock stood still between the last step and this one, by the wall clock.
+    pub(crate) fn slept(&self, now: Now) -> u64 {
+        self.last.map_or(0, |last| {
+            now.wall_ms.saturating_sub(last.wall_ms).saturating_sub(now.mono.since(last.mono))
+        })
     }
 
     /// The monotonic time of this step; it never falls.

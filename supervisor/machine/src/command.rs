@@ -1,5 +1,4 @@
-//! What can be asked of the machine: ten of the model's twelve commands. `Post` and `Limit` come with what needs
-//! them. Ids and chance come in with the command; the machine makes none.
+//! What can be asked of the machine: eleven of the model's twelve commands. `Post` comes with what needs it. Ids and chance come in with the command; the machine makes none.
 
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use fanin_protocol::{
     PartState, Policy, Profile, SessionId, SharedLimits, Spec, Status,
 };
 
+use crate::clock::Mono;
 use crate::state::{JobKey, SessionKey};
 
 /// A command. Each is one step, and the order of steps decides every race.
@@ -34,6 +34,8 @@ pub enum Command {
     Stop(Stop),
     /// What a runner or a guard says.
     Report(Report),
+    /// Changes a limit while what it binds lives.
+    Limit(Limit),
     /// Time has passed.
     Tick,
 }
@@ -49,8 +51,35 @@ pub struct Open {
     pub slots: Option<u32>,
     /// Default time between the polite and the forced stop.
     pub grace_ms: u64,
-    /// Chance, from which results draw their nonces.
+    /// Chance, from which results draw their nonces and retries their gaps.
     pub seed: u64,
+    /// How many jobs of a kind may start in a time.
+    pub rates: Vec<(JobKind, Rate)>,
+}
+
+/// A bound on starts: at most so many in any span of that length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Starts; at least 1.
+    pub starts: usize,
+    /// The span in milliseconds; at least 1.
+    pub per_ms: u64,
+}
+
+/// `Limit`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Limit {
+    /// Jobs that may run at once; `None` for no bound. What runs goes on (SC-11).
+    Slots(Option<u32>),
+    /// More time for a job that is not over (SC-19).
+    Extend {
+        /// The job.
+        job: JobId,
+        /// Its lifetime; `None` for the newest.
+        lifetime: Option<Lifetime>,
+        /// How much more, in milliseconds.
+        by_ms: u64,
+    },
 }
 
 /// `Close`.
@@ -252,7 +281,11 @@ pub enum Said {
         kind: PartKind,
         /// Where it is now.
         state: PartState,
+        /// A digest of its arguments, where it is known: equal arguments, equal digests.
+        args_hash: Option<u64>,
     },
+    /// The answer to [`Effect::Probe`](crate::Effect::Probe): when the run last showed a sign of work.
+    Beat(Mono),
     /// The run is over and all of it is gone: task joined, process reaped.
     Ended(Ended),
 }
@@ -279,6 +312,8 @@ pub enum Ended {
         output: Option<Output>,
         /// How its process left.
         exit: Option<Exit>,
+        /// Nothing of the job had taken effect yet (SC-17).
+        is_safe: bool,
     },
     /// The guard was dropped without a word of the body.
     Lost,
@@ -297,6 +332,8 @@ pub enum Reply {
     Launched(Launched),
     /// What became of each stopped job, in launch order.
     Stopped(Vec<(JobId, Stopped)>),
+    /// True where the job has more time now; false where it is over or stopping, or has no limit that could move.
+    Extended(bool),
     /// Nothing was done.
     Refused(Refusal),
 }
@@ -448,6 +485,9 @@ pub enum Refusal {
         /// What is wrong.
         error: SpecError,
     },
+    /// A limit cannot be set to this.
+    #[error("{0}")]
+    BadLimit(SpecError),
     /// The policy cannot be met.
     #[error("{0}")]
     BadPolicy(String),
@@ -500,6 +540,7 @@ impl Refusal {
             Self::IdInUse(_) => "id_in_use",
             Self::StillReaping { .. } => "still_reaping",
             Self::BadSpec { .. } => "bad_spec",
+            Self::BadLimit(_) => "bad_limit",
             Self::BadPolicy(_) => "bad_policy",
             Self::QueueFull { .. } => "queue_full",
             Self::Draining => "draining",

@@ -7,8 +7,8 @@ use crate::command::{RunNode, RunRef};
 use crate::effect::Effect;
 use crate::lend;
 use crate::out::Out;
-use crate::state::{Closing, JobKey, SessionKey, State};
-use crate::timers::{Owner, Purpose};
+use crate::state::{Closing, Job, JobKey, SessionKey, State};
+use crate::{activity, circuit};
 
 /// Puts a queued job in line.
 pub(crate) fn enqueue(state: &mut State, key: JobKey) {
@@ -37,6 +37,12 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
     if !lend::is_any_free(state) {
         return false;
     }
+    if state.memory.closing == Closing::No
+        && let Some(key) = next_aside(state)
+    {
+        start(state, key, out);
+        return true;
+    }
     while let Some(session) = state.memory.round.pop_front() {
         state.memory.in_round.remove(&session);
         if !lend::is_free(state, session) {
@@ -48,25 +54,47 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
             lend::grant(state, key, session, out);
             return true;
         }
-        if let Some(key) = next_queued(state, session).filter(|_| state.memory.closing == Closing::No) {
+        if state.memory.closing == Closing::No
+            && let Some(key) = next_queued(state, session)
+        {
             start(state, key, out);
             return true;
         }
     }
+    circuit::arm(state);
     false
+}
+
+/// The next of those that stood aside because of their kind. They had their turn; one whose tree has no slot for it, or
+/// owes one, stands in line again.
+fn next_aside(state: &mut State) -> Option<JobKey> {
+    let now = state.memory.clock.mono();
+    loop {
+        let facts = &state.facts;
+        let may_start = |key: JobKey| {
+            facts.jobs.get(key.index()).is_some_and(Job::awaits_start) && facts.going_above(key).is_none()
+        };
+        let key = state.memory.starts.pop(now, may_start)?;
+        let session = state.job(key)?.session;
+        if lend::is_free(state, session) && !state.memory.lending.asking.contains_key(&session) {
+            return Some(key);
+        }
+        enqueue(state, key);
+    }
 }
 
 /// The next job of a session to be started; the session goes to the end of the round where it has more.
 fn next_queued(state: &mut State, session: SessionKey) -> Option<JobKey> {
+    let now = state.memory.clock.mono();
     let line = state.memory.ready.get_mut(&session)?;
-    // Those that ended in the queue cost their session no turn.
-    let is_queued = |key: &JobKey| {
-        let job = state.facts.jobs.get(key.index());
-        // One below a node that goes is over as soon as its record comes.
-        job.is_some_and(|job| job.ended.is_none() && job.run.is_none())
-            && state.facts.going_above(*key).is_none()
+    // Those that ended in the queue cost their session no turn, nor do those whose kind may not start now. One below a
+    // node that goes is over as soon as its record comes.
+    let (starts, facts) = (&mut state.memory.starts, &state.facts);
+    let may_start = |key: &JobKey| {
+        let job = facts.jobs.get(key.index()).filter(|job| job.awaits_start());
+        job.is_some_and(|job| facts.going_above(*key).is_none() && !starts.hold(job.kind, *key, now))
     };
-    let key = std::iter::from_fn(|| line.pop_front()).find(is_queued);
+    let key = std::iter::from_fn(|| line.pop_front()).find(may_start);
     if line.is_empty() {
         state.memory.ready.remove(&session);
     } else {
@@ -78,17 +106,12 @@ fn next_queued(state: &mut State, session: SessionKey) -> Option<JobKey> {
 /// Writes `run.started` before anything is spawned (J-2).
 fn start(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(job) = state.job(key) else { return };
-    let (id, lifetime) = (job.id.clone(), job.lifetime);
-    let (limits, spec) = (job.limits.clone(), job.spec.clone());
+    let (id, lifetime, kind, spec) = (job.id.clone(), job.lifetime, job.kind, job.spec.clone());
     let attempt = job.runs.saturating_add(1);
     out.record_of(state, key, RunStarted { node: NodeId::Job(id.clone()), attempt });
     let fence = Fence(state.facts.head.0);
-    let owner = Owner::Job(key);
-    state.memory.timers.clear(owner);
-    if let Some(limit) = limits.run_ms {
-        let at = state.memory.clock.mono().after(limit);
-        state.memory.timers.arm(at, owner, Purpose::Run(fence));
-    }
+    activity::start(state, key, fence);
+    circuit::started(state, kind);
     let run = RunRef { node: RunNode::Job(key), fence };
     out.effect(Effect::Spawn { run, job: id, lifetime, spec, tag: state.tag(key) });
 }

@@ -1,4 +1,4 @@
-//! What the machine asks of the outside: five of the model's effects. `Deliver` comes with the first sink.
+//! What the machine asks of the outside: six effects. `Deliver` comes with the first sink.
 
 use std::sync::Arc;
 
@@ -38,6 +38,14 @@ pub enum Effect {
         waiter: WaiterId,
         /// The answer.
         answer: Answer,
+    },
+    /// Say when this run last showed a sign of work, with [`Said::Beat`](crate::Said::Beat), at once: its idle limit
+    /// may have come due.
+    Probe {
+        /// The run.
+        run: RunRef,
+        /// The host's mark.
+        tag: u64,
     },
     /// Call `Tick` at this time; `None` to cancel the alarm.
     Alarm(Option<Mono>),

@@ -9,7 +9,7 @@ use crate::job::Ending;
 use crate::out::Out;
 use crate::state::{Closing, GroupKey, JobKey, Node, SessionKey, Settings, State};
 use crate::stop::Intent;
-use crate::{dispatch, group, job, launch, run, session, stop, sweep};
+use crate::{dispatch, group, job, launch, retry, run, session, stop, sweep};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
 pub(crate) fn is_open(state: &State) -> bool {
@@ -26,6 +26,7 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
     }
     state.memory.opened = true;
     state.memory.settings = Settings { slots: open.slots, grace_ms: open.grace_ms, seed: open.seed };
+    state.memory.starts.set_rates(&open.rates);
     let previous = (state.facts.epoch > Seq(0)).then_some(state.facts.epoch);
     let clean = previous.is_none() || state.facts.closed;
     out.record(state, StoreOpened { log: open.log.clone(), level: open.level, previous, clean });
@@ -59,7 +60,7 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
 /// Runs that an older epoch left open, oldest first.
 fn older_runs(state: &State) -> Vec<Node> {
     let epoch = Fence(state.facts.epoch.0);
-    state.facts.runs.range(..epoch).map(|(_, node)| *node).collect()
+    state.facts.runs.before(epoch)
 }
 
 /// Closes a run whose host is gone: its parts first, so that no settled job ever has an open part (RE-3).
@@ -99,12 +100,14 @@ fn requeue(state: &mut State, key: JobKey, out: &mut Out) {
     if job.ended.is_some() || job.run.is_some() {
         return;
     }
-    if let Some(above) = sweep::inherited(state, key).filter(|_| job.last.is_none()) {
+    if let Some(above) = sweep::inherited(state, key).filter(|_| job.awaits_start()) {
         job::end(state, key, Ending::cancelled(above.cause), out);
-    } else if job.last.is_some() {
+    } else if job.last.is_some() && !job.awaits_start() {
         state.memory.dirty.jobs.push_back(key);
     } else if job.kind == JobKind::Closure {
         job::end(state, key, Ending::error(Cause::Interrupted, None).interrupted(), out);
+    } else if job.last.is_some() {
+        retry::restore(state, key);
     } else {
         launch::arm_queue_limit(state, key);
         dispatch::enqueue(state, key);

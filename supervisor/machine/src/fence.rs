@@ -1,11 +1,10 @@
 //! Keeps out reports of runs that are over: a stale runner cannot change any recorded state (P5, J-16).
 
-use fanin_protocol::Record;
 use fanin_protocol::limits::STALE_RUNS_MAX;
 use fanin_protocol::record::{Note, NoteCode};
 
 use crate::again;
-use crate::command::{Command, RunNode, RunRef};
+use crate::command::{Command, RunNode, RunRef, Said};
 use crate::epoch;
 use crate::out::Out;
 use crate::state::State;
@@ -15,6 +14,10 @@ pub(crate) fn admit(state: &mut State, command: Command, out: &mut Out) -> Optio
     let Command::Report(report) = &command else { return Some(command) };
     if is_open(state, report.run) {
         return Some(command);
+    }
+    // The answer to a question of ours, which may cross the end of the run, is nothing to note.
+    if matches!(report.what, Said::Beat(_)) {
+        return None;
     }
     again::late(state, report);
     let run = report.run.fence;
@@ -28,7 +31,7 @@ pub(crate) fn admit(state: &mut State, command: Command, out: &mut Out) -> Optio
         RunNode::Job(key) => state.job(key).map(|job| job.id.clone()),
         RunNode::Turn(_) => None,
     };
-    out.record(state, Record::Note(Note { code: NoteCode::StaleReport, job, run: Some(run), value: None }));
+    out.record(state, Note { job, run: Some(run), ..Note::new(NoteCode::StaleReport) });
     None
 }
 

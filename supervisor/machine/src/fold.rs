@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fanin_protocol::record::{
-    GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, MessageTaken, RunEnded,
-    RunStarted, StopTarget,
+    GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, LimitName, LimitsSet,
+    MessageTaken, Next, RunEnded, RunStarted, StopTarget,
 };
 use fanin_protocol::{
     About, Bounds, Counts, Entry, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, Record, Seq,
@@ -103,12 +103,15 @@ impl Facts {
             Record::GroupFired(body) => self.group_fired(body),
             Record::GroupVoided(body) => self.group_voided(body),
             Record::MessageTaken(body) => self.message_taken(body),
+            Record::LimitsSet(body) => self.limits_set(body, hint),
             Record::Note(body) => {
-                let about = body.job.as_ref().and_then(|id| self.about_noted(id, body.run));
+                let job = body.job.as_ref().and_then(|id| self.about_noted(id, body.run));
+                let group = || self.group_key(body.details.as_ref()?.group.as_ref()?);
+                let about = job.or_else(|| group().map(|key| self.about_group(key).0));
                 Ok((about.unwrap_or_default(), body.run))
             }
             // No command of this version produces them; an older reader of them would be this one.
-            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) | Record::LimitsSet(_) => {
+            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) => {
                 Err("this version does not know what follows from it")
             }
         }
@@ -116,7 +119,9 @@ impl Facts {
 
     fn session_opened(&mut self, id: &SessionId, bounds: Bounds) -> Applied {
         let key = SessionKey(next_key(self.sessions.len())?);
-        if !self.session_index.add(id.clone(), key) {
+        let sessions = &self.sessions;
+        let is = |key: SessionKey| sessions.get(key.index()).is_some_and(|session| session.id == *id);
+        if !self.session_index.put(id, key, is, |_| false) {
             return Err("the session exists");
         }
         let about = Arc::new(About { session: Some(id.clone()), ..About::default() });
@@ -149,7 +154,7 @@ impl Facts {
         let parent = self.live_node(&body.parent)?;
         let session = self.root(parent).ok_or("its session is not known")?;
         let key = JobKey(next_key(self.jobs.len())?);
-        let fits = match self.group_index.get(&body.group).and_then(|group| self.groups.get(group.index())) {
+        let fits = match self.group_key(&body.group).and_then(|group| self.groups.get(group.index())) {
             Some(group) => {
                 !group.sealed && group.parent == parent && group.members.len() == body.index as usize
             }
@@ -158,11 +163,13 @@ impl Facts {
         if !fits {
             return Err("it does not fit its group");
         }
-        let known = self.job_index.get(&body.job).and_then(|key| self.jobs.get(key.index()));
-        if known.is_some_and(|job| job.ended.is_none()) {
+        let jobs = &self.jobs;
+        let is = |key: JobKey| jobs.get(key.index()).is_some_and(|job| job.id == body.job);
+        let is_over = |key: JobKey| jobs.get(key.index()).is_some_and(|job| job.ended.is_some());
+        // An id names its newest life.
+        if !self.job_index.put(&body.job, key, is, is_over) {
             return Err("the job exists and is not over");
         }
-        self.job_index.put(body.job.clone(), key);
         let group = self.open_group(&body.group, parent)?;
         let Some(members) = self.groups.get_mut(group.index()) else { return Err("its group is gone") };
         members.members.push(key);
@@ -205,7 +212,7 @@ impl Facts {
 
     /// The open group of this id, made where it is new: an open group exists as the jobs that name it.
     fn open_group(&mut self, id: &GroupId, parent: Node) -> Result<GroupKey, &'static str> {
-        if let Some(key) = self.group_index.get(id) {
+        if let Some(key) = self.group_key(id) {
             return Ok(key);
         }
         let key = GroupKey(next_key(self.groups.len())?);
@@ -226,7 +233,7 @@ impl Facts {
                 job.session
             }
         };
-        self.group_index.add(id.clone(), key);
+        self.group_index.put(id, key, |_| false, |_| false);
         let session = self.sessions.get(session.index()).map(|session| session.id.clone());
         let about = About { session, group: Some(id.clone()), ..About::default() };
         self.groups.push(Group {
@@ -247,7 +254,7 @@ impl Facts {
 
     fn job_stopping(&mut self, body: &JobStopping, hint: Option<JobKey>) -> Applied {
         let (key, job) = self.find_job(&body.job, hint)?;
-        if job.ended.is_some() || (job.run.is_none() && job.last.is_none()) {
+        if job.ended.is_some() || job.awaits_start() {
             return Err("the job does not run");
         }
         let after = match &job.stop {
@@ -271,7 +278,7 @@ impl Facts {
             return Err("what it launched is not over, or owed to it");
         }
         job.below = None;
-        let was_queued = job.runs == 0;
+        let was_queued = job.awaits_start();
         job.ended = Some(End {
             status: body.status,
             cause: body.cause,
@@ -300,7 +307,7 @@ impl Facts {
         let open = |bound| OpenRun { fence, bound, parts: Vec::new() };
         match &body.node {
             NodeId::Session(id) => {
-                let key = self.session_index.get(id).ok_or("its session is not known")?;
+                let key = self.session_key(id).ok_or("its session is not known")?;
                 let session = self.find_session(id)?;
                 if session.closed || session.turn.is_some() {
                     return Err("the session is closed or in a turn");
@@ -312,8 +319,8 @@ impl Facts {
             }
             NodeId::Job(id) => {
                 let (key, job) = self.find_job(id, hint)?;
-                if job.ended.is_some() || job.run.is_some() {
-                    return Err("the job is over or runs");
+                if !job.awaits_start() {
+                    return Err("the job does not wait for a start");
                 }
                 job.run = Some(open(job.kind == JobKind::Closure));
                 job.runs += 1;
@@ -345,7 +352,7 @@ impl Facts {
             return Err("a part of it is open");
         }
         let about = self.about(node);
-        self.runs.remove(&body.run);
+        self.runs.remove(body.run);
         match node {
             Node::Session(key) => {
                 if let Some(session) = self.sessions.get_mut(key.index()) {
@@ -354,6 +361,8 @@ impl Facts {
             }
             Node::Job(key) => {
                 self.running -= 1;
+                let again = u32::from(matches!(body.next, Next::Retry { .. }));
+                self.queued += again;
                 if let Some(job) = self.jobs.get_mut(key.index()) {
                     job.run = None;
                     job.last = Some(LastRun {
@@ -365,6 +374,7 @@ impl Facts {
                     let session = job.session;
                     if let Some(session) = self.sessions.get_mut(session.index()) {
                         session.running -= 1;
+                        session.queued += again;
                     }
                 }
             }
@@ -385,8 +395,29 @@ impl Facts {
         Ok(about)
     }
 
+    /// The slots of a supervisor are set by each opening, so a change of them ends with it and is no fact.
+    fn limits_set(&mut self, body: &LimitsSet, hint: Option<JobKey>) -> Applied {
+        let id = match &body.node {
+            None => return Ok(nothing()),
+            Some(NodeId::Job(id)) => id,
+            Some(NodeId::Session(_)) => return Err("a session has no limit that could be set"),
+        };
+        let (key, job) = self.find_job(id, hint)?;
+        if job.ended.is_some() {
+            return Err("the job is over");
+        }
+        let is_known = |name: &LimitName| matches!(name, LimitName::RunMs | LimitName::TotalMs);
+        if !body.limits.keys().all(is_known) {
+            return Err("a job has no such limit");
+        }
+        let limits = job.limits.edit();
+        limits.run_ms = body.limits.get(&LimitName::RunMs).copied().unwrap_or(limits.run_ms);
+        limits.total_ms = body.limits.get(&LimitName::TotalMs).copied().unwrap_or(limits.total_ms);
+        Ok(self.about_job(key))
+    }
+
     fn group_sealed(&mut self, ts_ms: u64, body: &GroupSealed) -> Applied {
-        let key = self.group_index.get(&body.group).ok_or("the group is not known")?;
+        let key = self.group_key(&body.group).ok_or("the group is not known")?;
         let Some(group) = self.groups.get_mut(key.index()) else { return Err("the group is not known") };
         if group.sealed {
             return Err("the group is sealed");
@@ -485,7 +516,7 @@ impl Facts {
 
     fn owed_groups(&self, ids: &[GroupId]) -> Result<Vec<GroupKey>, &'static str> {
         let owed = |id| {
-            let key = self.group_index.get(id)?;
+            let key = self.group_key(id)?;
             self.groups.get(key.index()).filter(|group| group.fired.is_some() && !group.taken).map(|_| key)
         };
         distinct(ids.iter().map(owed)).ok_or("no message of the group is owed")
@@ -508,11 +539,9 @@ impl Facts {
     /// The node of this name, where it may have children.
     fn live_node(&self, id: &NodeId) -> Result<Node, &'static str> {
         match id {
-            NodeId::Session(id) => {
-                self.session_index.get(id).map(Node::Session).ok_or("its session is not known")
-            }
+            NodeId::Session(id) => self.session_key(id).map(Node::Session).ok_or("its session is not known"),
             NodeId::Job(id) => {
-                let key = self.job_index.get(id).ok_or("its parent is not known")?;
+                let key = self.job_key(id).ok_or("its parent is not known")?;
                 let runs = self.jobs.get(key.index()).is_some_and(|job| job.run.is_some());
                 if runs { Ok(Node::Job(key)) } else { Err("its parent does not run") }
             }
@@ -520,25 +549,25 @@ impl Facts {
     }
 
     fn find_session(&mut self, id: &SessionId) -> Result<&mut Session, &'static str> {
-        let key = self.session_index.get(id).ok_or("the session is not known")?;
+        let key = self.session_key(id).ok_or("the session is not known")?;
         self.sessions.get_mut(key.index()).ok_or("the session is not known")
     }
 
     fn find_job(&mut self, id: &JobId, hint: Option<JobKey>) -> Result<(JobKey, &mut Job), &'static str> {
         let hinted = hint.filter(|key| self.jobs.get(key.index()).is_some_and(|job| job.id == *id));
-        let key = hinted.or_else(|| self.job_index.get(id)).ok_or("the job is not known")?;
+        let key = hinted.or_else(|| self.job_key(id)).ok_or("the job is not known")?;
         self.jobs.get_mut(key.index()).map(|job| (key, job)).ok_or("the job is not known")
     }
 
     fn find_group(&mut self, id: &GroupId) -> Result<(GroupKey, &mut Group), &'static str> {
-        let key = self.group_index.get(id).ok_or("the group is not known")?;
+        let key = self.group_key(id).ok_or("the group is not known")?;
         self.groups.get_mut(key.index()).map(|group| (key, group)).ok_or("the group is not known")
     }
 
     fn find_run(&self, fence: Fence, hint: Option<JobKey>) -> Result<Node, &'static str> {
         let runs = |key: &JobKey| self.jobs.get(key.index())?.run.as_ref().map(|run| run.fence);
         let hinted = hint.filter(|key| runs(key) == Some(fence)).map(Node::Job);
-        hinted.or_else(|| self.runs.get(&fence).copied()).ok_or("the run is not open")
+        hinted.or_else(|| self.runs.get(fence)).ok_or("the run is not open")
     }
 
     fn open_run(&mut self, node: Node) -> Option<&mut OpenRun> {
@@ -565,7 +594,7 @@ impl Facts {
 
     /// What a note on a job is about. A run from before the id's newest life belongs to an older one.
     fn about_noted(&self, id: &JobId, run: Option<Fence>) -> Option<Arc<About>> {
-        let job = self.jobs.get(self.job_index.get(id)?.index())?;
+        let job = self.jobs.get(self.job_key(id)?.index())?;
         if run.is_none_or(|run| run.0 > job.lifetime.0) {
             return Some(Arc::clone(&job.about));
         }
@@ -614,8 +643,14 @@ fn distinct<K: Copy + Ord>(keys: impl Iterator<Item = Option<K>>) -> Option<Vec<
 /// What a run left to say, where it is anything.
 fn details(body: &RunEnded) -> Option<Box<RunDetails>> {
     let RunEnded { message, exit, output, .. } = body;
-    let is_said = message.is_some() || exit.is_some() || output.is_some();
-    is_said.then(|| Box::new(RunDetails { message: message.clone(), exit: *exit, output: output.clone() }))
+    let retry_at_ms = match body.next {
+        Next::Retry { not_before_ms } => Some(not_before_ms),
+        Next::Settle | Next::Requeue => None,
+    };
+    let is_said = message.is_some() || exit.is_some() || output.is_some() || retry_at_ms.is_some();
+    let details =
+        || RunDetails { message: message.clone(), exit: *exit, output: output.clone(), retry_at_ms };
+    is_said.then(|| Box::new(details()))
 }
 
 fn next_key(len: usize) -> Result<u32, &'static str> {

@@ -11,12 +11,20 @@ use crate::result;
 use crate::state::{Barrier, GroupKey, Phase, State};
 use crate::stop::Intent;
 use crate::timers::{Owner, Purpose};
-use crate::{job, sweep, waiter};
+use crate::{job, quiet, sweep, waiter};
 
 /// Remembers when a group was sealed and arms its deadline.
 pub(crate) fn arm(state: &mut State, key: GroupKey) {
     let sealed_at = state.memory.clock.mono();
-    state.memory.barriers.insert(key, Barrier { sealed_at, deadline_passed: false, is_stopped: false });
+    let barrier = Barrier {
+        sealed_at,
+        quiet_at: quiet::quiet_at(sealed_at),
+        is_quiet: false,
+        deadline_passed: false,
+        is_stopped: false,
+    };
+    state.memory.barriers.insert(key, barrier);
+    quiet::watch(state);
     if let Some(at_ms) = state.group(key).and_then(|group| group.policy.at_ms) {
         state.memory.timers.arm(sealed_at.after(at_ms), Owner::Group(key), Purpose::Deadline);
     }

@@ -3,7 +3,7 @@
 use crate::command::{Close, Command, Leave, Refusal, Reply, SessionCommand};
 use crate::out::Out;
 use crate::state::State;
-use crate::{epoch, inbox, launch, lend, report, session, stop, timer, waiter};
+use crate::{epoch, inbox, launch, lend, limit, report, session, stop, timer, waiter};
 
 /// Decides a command.
 pub(crate) fn decide(state: &mut State, command: Command, out: &mut Out) {
@@ -33,6 +33,7 @@ fn decide_open(state: &mut State, command: Command, out: &mut Out) -> Result<Rep
         Command::Ack(id) => inbox::ack(state, id, out),
         Command::Stop(request) => stop::stop(state, &request, out),
         Command::Report(said) => report::report(state, said, out),
+        Command::Limit(change) => limit::limit(state, change, out),
         Command::Tick => timer::tick(state, out),
     }
 }

@@ -1,13 +1,13 @@
 //! How a job comes to its one end.
 
 use fanin_protocol::record::{JobEnded, Note, NoteCode, RunEnded, RunOutcome, StopTarget};
-use fanin_protocol::{Cause, Code, Record, Status};
+use fanin_protocol::{Cause, Code, Status};
 
 use crate::effect::Effect;
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::Owner;
-use crate::{run, stop, sweep, waiter};
+use crate::{activity, run, stop, sweep, waiter};
 
 /// How a job ends.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +60,8 @@ pub(crate) fn child_over(state: &mut State, parent: Node) {
 /// is calling it once.
 pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(job) = state.job(key) else { return };
-    if job.ended.is_some() || !state.facts.is_subtree_over(Node::Job(key)) {
+    // One that waits for its next try is not at its end.
+    if job.ended.is_some() || job.awaits_start() || !state.facts.is_subtree_over(Node::Job(key)) {
         return;
     }
     if let Some(run) = &job.run {
@@ -68,9 +69,6 @@ pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
         if state.memory.overdue.remove(&fence) {
             stop::give_up(state, key, fence, out);
         }
-        return;
-    }
-    if job.last.is_none() {
         return;
     }
     sweep::catch_up(state, key, out);
@@ -114,6 +112,7 @@ pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out)
     state.memory.timers.clear(Owner::Job(key));
     state.memory.force_at.remove(&key);
     waiter::run_over(state, key, out);
+    state.memory.clocks.remove(&key);
     state.memory.dirty.groups.push_back(group);
     if let Some(parent) = state.facts.parent(Node::Job(key)) {
         child_over(state, parent);
@@ -137,15 +136,17 @@ pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
         Status::Cancelled => RunOutcome::Cancelled,
         Status::Queued | Status::Running | Status::Completed | Status::Error => RunOutcome::Failed,
     };
-    let message = Some("it did not end after the forced stop and may still be alive".into());
+    let message = "it did not end after the forced stop and may still be alive".into();
+    let message = match stop.target {
+        StopTarget::Error => activity::message(state, key, Some(message)),
+        StopTarget::Cancelled | StopTarget::Requeue => Some(message),
+    };
     let plain = run::ended(fence);
     out.record(state, RunEnded { outcome, cause: Some(stop.cause), code: stop.code, message, ..plain });
-    out.record(
-        state,
-        Record::Note(Note { code: NoteCode::Unreaped, job: Some(id), run: Some(fence), value: None }),
-    );
+    out.record(state, Note { job: Some(id), run: Some(fence), ..Note::new(NoteCode::Unreaped) });
     state.memory.forced.remove(&fence);
     state.memory.overdue.remove(&fence);
+    activity::run_over(state, key);
     state.memory.unreaped.insert(key, Some(fence));
     let ending =
         Ending { after: stop.after, unreaped: true, ..Ending::new(status, Some(stop.cause), stop.code) };

@@ -34,7 +34,7 @@ pub(crate) fn launch(state: &mut State, request: Launch, out: &mut Out) -> Resul
 
 /// The group of this id, where there is one.
 fn known_group(state: &State, request: &Launch, parent: Node) -> Result<Option<Launched>, Refusal> {
-    let Some(key) = state.facts.group_index.get(&request.group) else { return Ok(None) };
+    let Some(key) = state.facts.group_key(&request.group) else { return Ok(None) };
     let Some(group) = state.group(key) else { return Ok(None) };
     if group.parent != parent {
         return Err(Refusal::ForeignGroup(request.group.clone()));
@@ -111,7 +111,7 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
     for (index, member) in (first..).zip(request.members) {
         jobs.extend(queue(state, parent, &group, index, member, out));
     }
-    if !in_turn && let Some(key) = state.facts.group_index.get(&group) {
+    if !in_turn && let Some(key) = state.facts.group_key(&group) {
         session::seal(state, key, request.policy, None, out);
     }
     if let Some(newest) = jobs.last() {
@@ -134,7 +134,7 @@ fn queue(
     let key = JobKey(u32::try_from(state.facts.jobs.len()).unwrap_or(u32::MAX));
     let kind = member.kind();
     if member.again
-        && let Some(before) = state.facts.job_index.get(&member.id)
+        && let Some(before) = state.facts.job_key(&member.id)
     {
         state.memory.unreaped.remove(&before);
     }
@@ -169,5 +169,5 @@ pub(crate) fn arm_queue_limit(state: &mut State, key: JobKey) {
 
 /// Where the group of an id is kept.
 pub(crate) fn find_group(state: &State, id: &GroupId) -> Result<GroupKey, Refusal> {
-    state.facts.group_index.get(id).ok_or_else(|| Refusal::UnknownGroup(id.clone()))
+    state.facts.group_key(id).ok_or_else(|| Refusal::UnknownGroup(id.clone()))
 }

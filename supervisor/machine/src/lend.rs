@@ -139,6 +139,10 @@ pub(crate) fn limit(state: &mut State, id: WaiterId, out: &mut Out) -> Result<Re
         && let Some(session) = state.job(key).map(|job| job.session)
     {
         grant(state, key, session, out);
+        // An answer without a result is given, and nobody is left to acknowledge it.
+        if !state.memory.waiters.contains_key(&id) {
+            return Ok(Reply::Answered);
+        }
     }
     if state.memory.waiters.get(&id).is_some_and(|waiter| waiter.offer.is_some()) {
         Ok(Reply::Answered)

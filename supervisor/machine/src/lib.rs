@@ -4,8 +4,10 @@
 //! no I/O and draws no chance, so that its states can be searched whole and any host can drive it. Beside it stand
 //! the few parts with threads: the guard, the pump and the log.
 
+mod activity;
 mod again;
 mod bounds;
+mod circuit;
 mod clock;
 mod command;
 mod dispatch;
@@ -20,11 +22,15 @@ mod intake;
 mod job;
 mod launch;
 mod lend;
+mod limit;
 pub mod log;
 mod out;
 pub mod pump;
+mod quiet;
+mod repeats;
 mod report;
 mod result;
+mod retry;
 mod run;
 mod session;
 mod state;
@@ -41,8 +47,9 @@ pub mod why;
 
 pub use clock::{Mono, Now};
 pub use command::{
-    Close, Command, Ended, Launch, Launched, Leave, Member, Open, Parent, Refusal, Reply, Report, RunNode,
-    RunRef, Said, SessionCommand, SessionOpen, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
+    Close, Command, Ended, Launch, Launched, Leave, Limit, Member, Open, Parent, Rate, Refusal, Reply,
+    Report, RunNode, RunRef, Said, SessionCommand, SessionOpen, Stop, StopTarget, Stopped, Take, WaiterId,
+    Wanted,
 };
 pub use effect::{Answer, Effect, KillStage};
 pub use fold::FoldError;

@@ -5,17 +5,21 @@
 //! filters, and nothing that must happen depends on a record being read.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::sync::{Arc as StdArc, OnceLock};
+use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Waker};
+use std::vec::Drain;
+use std::{fmt, mem};
 
 use fanin_protocol::limits::READ_BATCH;
 use fanin_protocol::{Entry, LogId, Seq};
 
 use crate::sync::{Arc, Mutex};
 
+mod segment;
 mod sleepers;
 
+use segment::Segment;
+pub use segment::{Entries, Shared};
 use sleepers::Sleepers;
 
 /// The tail of a log: at least the newest `tail` records, and at most one segment more.
@@ -23,29 +27,22 @@ pub struct Log {
     id: LogId,
     /// Records that are kept at the least.
     tail: u64,
-    /// Records of a segment.
+    /// Records of a segment at the most.
     width: usize,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
-    /// Contiguous, oldest first; all are full but the last.
+    /// Contiguous, oldest first. Each is shared with readers and does not change any more.
     segments: VecDeque<StdArc<Segment>>,
+    /// The newest records, which no reader has asked for yet.
+    open: Vec<Entry>,
     /// The oldest record that is kept; the next one to come while there is none.
     oldest: Seq,
-    /// The newest record; 0 for none. Slots up to here are filled.
+    /// The newest record; 0 for none.
     head: Seq,
     closed: bool,
     sleepers: Sleepers,
-}
-
-/// A run of records. Each slot is filled once by the writer; readers look only at those up to the head they saw
-/// under the lock, and need no lock to do so.
-///
-/// Segments and entries are in std's `Arc` also under loom: they are handed over under the lock and nothing depends on
-/// when the last one lets go, so loom would only try orders that make no difference.
-struct Segment {
-    slots: Box<[OnceLock<StdArc<Entry>>]>,
 }
 
 /// What a reader finds behind its place.
@@ -74,6 +71,7 @@ impl Log {
             width: tail.min(READ_BATCH),
             inner: Mutex::new(Inner {
                 segments: VecDeque::new(),
+                open: Vec::new(),
                 oldest: Seq(1),
                 head: Seq(0),
                 closed: false,
@@ -107,7 +105,7 @@ impl Log {
         while rest.len() > 0 {
             let mut inner = self.inner.lock();
             inner.fill(&mut rest, self.width);
-            let cut = inner.cut(self.tail, self.width);
+            let cut = inner.cut(self.tail);
             // The last part takes the sleepers: whoever lay down between two parts is among them.
             let wakers = if rest.len() == 0 { inner.sleepers.take() } else { Vec::new() };
             drop(inner);
@@ -130,55 +128,68 @@ impl Log {
     ///
     /// A place above the head is not wrong: what it waits for is still to come.
     pub fn read(&self, after: Seq, max: usize) -> Read {
-        self.inner.lock().read(after, max, self.width)
+        self.inner.lock().read(after, max)
     }
 }
 
 impl Inner {
-    /// Moves entries in until the last segment is full.
-    fn fill(&mut self, rest: &mut impl Iterator<Item = Entry>, width: usize) {
+    /// Moves entries in until the open segment is full.
+    fn fill(&mut self, rest: &mut Drain<'_, Entry>, width: usize) {
         debug_assert!(!self.closed, "log: {} after the end", self.head.next());
-        let kept = self.head.next().0 - self.oldest.0;
-        let used = (kept % width as u64) as usize;
-        if used == 0 {
-            self.segments.push_back(StdArc::new(Segment::new(width)));
-        }
-        let slots = self.segments.back().into_iter().flat_map(|last| last.slots.iter().skip(used));
-        for (slot, entry) in slots.zip(rest) {
+        let room = width.saturating_sub(self.open.len()).min(rest.len());
+        self.open.reserve(room);
+        for entry in rest.take(room) {
             debug_assert_eq!(entry.seq, self.head.next(), "log: a record out of its place");
-            let filled = slot.set(entry.into());
-            debug_assert!(filled.is_ok(), "log: {} twice", self.head.next());
             self.head = self.head.next();
+            self.open.push(entry);
+        }
+        if self.open.len() >= width {
+            self.share();
         }
     }
 
-    /// Takes out the oldest segment if enough is kept without it.
-    ///
-    /// Once after each `fill` is enough, since that adds one segment at the most. The caller drops it without the lock.
-    fn cut(&mut self, tail: u64, width: usize) -> Option<StdArc<Segment>> {
-        let next = Seq(self.oldest.0 + width as u64);
-        if self.head.next().0 < next.0.saturating_add(tail) {
-            return None;
+    /// Makes the newest records a segment that readers can share. They need no lock to read it, and the writer none of
+    /// theirs: what is shared never changes.
+    fn share(&mut self) {
+        let entries = mem::take(&mut self.open);
+        if let Some(first) = entries.first().map(|entry| entry.seq) {
+            self.segments.push_back(StdArc::new(Segment::new(first, entries)));
         }
-        self.oldest = next;
-        self.segments.pop_front()
     }
 
-    fn read(&self, after: Seq, max: usize, width: usize) -> Read {
+    /// Takes out the oldest segments if enough is kept without them. The caller drops them without the lock.
+    fn cut(&mut self, tail: u64) -> Vec<StdArc<Segment>> {
+        let mut cut = Vec::new();
+        while let Some(first) = self.segments.front()
+            && self.head.0 >= first.end().0.saturating_add(tail)
+        {
+            self.oldest = first.end().next();
+            cut.extend(self.segments.pop_front());
+        }
+        cut
+    }
+
+    fn read(&mut self, after: Seq, max: usize) -> Read {
         if after >= self.head {
             return if self.closed { Read::Closed } else { Read::UpToDate };
         }
-        let Some(skip) = after.next().0.checked_sub(self.oldest.0) else {
+        if after.next() < self.oldest {
             return Read::Behind { oldest: self.oldest };
-        };
-        let (index, start) = ((skip / width as u64) as usize, (skip % width as u64) as usize);
-        let Some(segment) = self.segments.get(index) else {
+        }
+        if self.segments.back().is_none_or(|last| last.end() <= after) {
+            self.share();
+        }
+        // Who keeps up reads the newest; the others are looked up.
+        let newest = self.segments.back().filter(|last| last.first() <= after.next());
+        let found = newest.or_else(|| {
+            let index = self.segments.partition_point(|segment| segment.end() <= after);
+            self.segments.get(index)
+        });
+        let Some(segment) = found else {
             debug_assert!(false, "log: no segment for {}", after.next());
             return Read::Behind { oldest: self.oldest };
         };
-        let there = usize::try_from(self.head.0 - after.0).unwrap_or(usize::MAX);
-        let end = width.min(start.saturating_add(there.min(max.max(1))));
-        Read::Entries(Entries { segment: StdArc::clone(segment), next: start, end })
+        Read::Entries(Entries::new(segment, after.next(), max.max(1)))
     }
 }
 
@@ -191,51 +202,6 @@ impl fmt::Debug for Log {
             .field("head", &inner.head)
             .field("closed", &inner.closed)
             .finish_non_exhaustive()
-    }
-}
-
-impl Segment {
-    fn new(width: usize) -> Self {
-        Self { slots: (0..width).map(|_| OnceLock::new()).collect() }
-    }
-}
-
-/// Records that were taken over in one lock, in order. Keeps one segment of the log alive and no more.
-pub struct Entries {
-    segment: StdArc<Segment>,
-    next: usize,
-    end: usize,
-}
-
-impl Entries {
-    /// As `next`, without a share of its own in the entry.
-    pub fn next_ref(&mut self) -> Option<&StdArc<Entry>> {
-        let index = (self.next < self.end).then_some(self.next)?;
-        self.next += 1;
-        let entry = self.segment.slots.get(index).and_then(OnceLock::get);
-        debug_assert!(entry.is_some(), "log: an empty slot below the head");
-        entry
-    }
-}
-
-impl Iterator for Entries {
-    type Item = StdArc<Entry>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.next_ref().cloned()
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.end - self.next;
-        (left, Some(left))
-    }
-}
-
-impl ExactSizeIterator for Entries {}
-
-impl fmt::Debug for Entries {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entries").field("left", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -263,7 +229,7 @@ impl Reader {
     /// last call is kept.
     pub fn poll_read(&mut self, cx: &Context<'_>, after: Seq, max: usize) -> Poll<Read> {
         let mut inner = self.log.inner.lock();
-        match inner.read(after, max, self.log.width) {
+        match inner.read(after, max) {
             Read::UpToDate => {
                 let old = inner.sleepers.enter(&mut self.berth, cx.waker());
                 drop(inner);

@@ -5,6 +5,7 @@ use fanin_protocol::{Entry, Record};
 use crate::clock::Mono;
 use crate::command::Reply;
 use crate::effect::Effect;
+use crate::quiet;
 use crate::state::{JobKey, State};
 
 /// Records, effects and the reply of a step, in order. The host commits the records before it lets anything else
@@ -40,7 +41,12 @@ impl Out {
         let seq = state.facts.head.next();
         let ts_ms = state.facts.ts_ms.max(state.memory.clock.wall_ms());
         match state.facts.apply_near(seq, ts_ms, &record, hint) {
-            Ok((about, run)) => self.records.push(Entry { seq, ts_ms, about, run, record }),
+            Ok((about, run)) => {
+                self.records.push(Entry { seq, ts_ms, about, run, record });
+                if let Some(key) = hint {
+                    quiet::heard(state, key);
+                }
+            }
             Err(error) => debug_assert!(false, "{error}"),
         }
     }

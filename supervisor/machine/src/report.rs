@@ -9,17 +9,31 @@ use fanin_protocol::{Cause, Code, JobKind, PartKind, PartState, ToolPart, text};
 use crate::command::{Ended, Refusal, Reply, Report, Said};
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
-use crate::timers::Owner;
-use crate::{run, session, sweep, tree, waiter};
+use crate::timers::{Owner, Purpose};
+use crate::{activity, circuit, repeats, retry, run, session, sweep, tree, waiter};
 
 /// Takes in a report; its fence was checked.
 pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result<Reply, Refusal> {
     let node = tree::node_of(report.run.node);
     match report.what {
         Said::Bound { pid, pgid, external_session } => {
-            out.record(state, RunBound { run: report.run.fence, pid, pgid, external_session });
+            let record = RunBound { run: report.run.fence, pid, pgid, external_session };
+            match node {
+                Node::Job(key) => {
+                    out.record_of(state, key, record);
+                    state.memory.timers.disarm(Owner::Job(key), Purpose::Start(report.run.fence));
+                }
+                Node::Session(_) => out.record(state, record),
+            }
         }
-        Said::Part { call, name, kind, state: moved } => part(state, node, (call, name, kind, moved), out),
+        Said::Part { call, name, kind, state: moved, args_hash } => {
+            part(state, node, (call, name, kind, moved), args_hash, out);
+        }
+        Said::Beat(at) => {
+            if let Node::Job(key) = node {
+                activity::beat(state, key, report.run.fence, at, out);
+            }
+        }
         Said::Ended(ended) => match node {
             Node::Job(key) => run_ended(state, key, ended, out),
             Node::Session(key) => {
@@ -40,24 +54,31 @@ fn part(
     state: &mut State,
     node: Node,
     (call, name, kind, moved): (Arc<str>, Arc<str>, PartKind, PartState),
+    args_hash: Option<u64>,
     out: &mut Out,
 ) {
     let now_ms = state.memory.clock.wall_ms();
     let Some(run) = run::open(state, node) else { return };
-    let call = shortened(call);
-    let next = match run.parts.iter().find(|part| part.call == call) {
+    let (fence, call, name) = (run.fence, shortened(call), shortened(name));
+    let known = run.parts.iter().find(|part| part.call == call);
+    let is_new = known.is_none();
+    let next = match known {
         Some(part) => part.moved(moved, now_ms),
         None if run.parts.len() >= PARTS_PER_RUN_MAX => None,
         None => {
-            let pending = ToolPart::pending(run.fence, call, shortened(name), kind, now_ms);
+            let pending = ToolPart::pending(fence, call, Arc::clone(&name), kind, now_ms);
             if moved == PartState::Pending { Some(pending) } else { pending.moved(moved, now_ms) }
         }
     };
-    if let Some(part) = next {
-        if let (Node::Job(key), PartKind::Question) = (node, part.kind) {
-            state.memory.dirty.lends.push_back(key);
-        }
-        out.record(state, part);
+    let Some(part) = next else { return };
+    let Node::Job(key) = node else { return out.record(state, part) };
+    if part.kind == PartKind::Question {
+        state.memory.dirty.lends.push_back(key);
+    }
+    out.record_of(state, key, part);
+    activity::part_moved(state, key);
+    if is_new && kind == PartKind::Tool {
+        repeats::called(state, key, fence, (&name, args_hash), out);
     }
 }
 
@@ -71,6 +92,7 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     run::close_parts(state, Node::Job(key), out);
     let Some(job) = state.job(key) else { return };
     let Some(open) = &job.run else { return };
+    let is_safe = matches!(ended, Ended::Failed { is_safe: true, .. });
     let plain = run::ended(open.fence);
     let by_itself = match ended {
         Ended::Completed { output, exit }
@@ -82,7 +104,7 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
             RunEnded { outcome: RunOutcome::Failed, cause, code, message, exit, output, ..plain }
         }
         Ended::Completed { output, exit } => RunEnded { output, exit, ..plain },
-        Ended::Failed { cause, code, message, output, exit } => RunEnded {
+        Ended::Failed { cause, code, message, output, exit, is_safe: _ } => RunEnded {
             outcome: RunOutcome::Failed,
             cause: Some(cause),
             code,
@@ -110,19 +132,39 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
             },
             cause: Some(stop.cause),
             code: stop.code,
+            message: match stop.target {
+                StopTarget::Error => activity::message(state, key, by_itself.message),
+                StopTarget::Cancelled | StopTarget::Requeue => by_itself.message,
+            },
             ..by_itself
         },
     };
-    let fence = record.run;
+    let record = RunEnded { next: retry::next(state, key, &record, is_safe), ..record };
+    let (fence, kind) = (record.run, job.kind);
+    let start_failed = is_failed_start(&record, is_safe);
     let has_failed = record.outcome != RunOutcome::Completed;
     out.record_of(state, key, record);
     state.memory.forced.remove(&fence);
     state.memory.overdue.remove(&fence);
-    state.memory.timers.clear(Owner::Job(key));
+    activity::run_over(state, key);
+    retry::arm(state, key);
     waiter::run_over(state, key, out);
     if has_failed && state.job(key).is_some_and(|job| job.stop.is_none()) {
-        // Its children are stopped first (J-8).
+        // Its children are stopped first (J-8), and what is owed to this try is not owed to the next.
         sweep::begin(state, Node::Job(key), None, out);
     }
+    if start_failed {
+        circuit::failed(state, kind, out);
+    }
     state.memory.dirty.jobs.push_back(key);
+}
+
+/// True where the start failed and the job's own spec is not to blame: only then does it say something of its kind.
+fn is_failed_start(ended: &RunEnded, is_safe: bool) -> bool {
+    let by_system = match (ended.cause, ended.code) {
+        (Some(Cause::Spawn), code) => matches!(code, None | Some(Code::Os)),
+        (Some(Cause::Timeout), code) => code == Some(Code::Start),
+        _ => false,
+    };
+    by_system || is_safe && ended.outcome == RunOutcome::Failed && ended.cause != Some(Cause::Spawn)
 }

@@ -4,7 +4,7 @@ use fanin_protocol::Fence;
 use fanin_protocol::record::{Next, RunEnded, RunOutcome};
 
 use crate::out::Out;
-use crate::state::{Node, OpenRun, State};
+use crate::state::{Job, Node, OpenRun, State};
 
 /// The open run of a node.
 pub(crate) fn open(state: &State, node: Node) -> Option<&OpenRun> {
@@ -12,6 +12,11 @@ pub(crate) fn open(state: &State, node: Node) -> Option<&OpenRun> {
         Node::Job(key) => state.job(key)?.run.as_ref(),
         Node::Session(key) => state.session(key)?.turn.as_ref(),
     }
+}
+
+/// True where a runner has the open run of a job in hand.
+pub(crate) fn is_bound(job: &Job) -> bool {
+    job.run.as_ref().is_some_and(|run| run.bound)
 }
 
 /// Its fence.

@@ -12,7 +12,7 @@ use crate::{group, run, sweep};
 
 /// Finds a session that is open.
 pub(crate) fn find(state: &State, id: &SessionId) -> Result<SessionKey, Refusal> {
-    let key = state.facts.session_index.get(id).ok_or_else(|| Refusal::UnknownSession(id.clone()))?;
+    let key = state.facts.session_key(id).ok_or_else(|| Refusal::UnknownSession(id.clone()))?;
     match state.session(key) {
         Some(session) if !session.closed => Ok(key),
         _ => Err(Refusal::SessionClosed(id.clone())),

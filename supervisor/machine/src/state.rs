@@ -1,24 +1,30 @@
 //! All that the machine knows: facts, which are the fold of the records, and memory, which a crash may take.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::fmt;
-use std::hash::Hash;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::{
-    About, Bounds, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, Lifetime, LogId,
-    Output, Policy, Seq, SessionId, SharedLimits, Spec, Status, ToolPart,
+    About, Bounds, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Lifetime,
+    LogId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status, ToolPart,
 };
 
+use crate::activity::Clocks;
+use crate::circuit::Starts;
 use crate::clock::{Clock, Mono};
 use crate::command::WaiterId;
 use crate::lend::Lending;
+use crate::repeats::Repeat;
 use crate::sweep::Sweep;
 use crate::timers::Timers;
 use crate::waiter::Waiter;
+
+mod index;
+mod runs;
+
+use index::Index;
+use runs::Runs;
 
 macro_rules! key {
     ($(#[$doc:meta])* $name:ident) => {
@@ -46,48 +52,6 @@ key!(
     /// Where a group is kept.
     GroupKey
 );
-
-/// From an id to where it is kept. It says nothing that the kept things do not say, so it shows nothing either.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Index<I: Eq + Hash, K>(HashMap<I, K>);
-
-impl<I: Eq + Hash, K> Default for Index<I, K> {
-    fn default() -> Self {
-        Self(HashMap::new())
-    }
-}
-
-impl<I: Eq + Hash, K> fmt::Debug for Index<I, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("..")
-    }
-}
-
-impl<I: Eq + Hash, K: Copy> Index<I, K> {
-    pub(crate) fn get(&self, id: &I) -> Option<K> {
-        self.0.get(id).copied()
-    }
-
-    /// Keeps the key under a new id; false where the id is known.
-    pub(crate) fn add(&mut self, id: I, key: K) -> bool {
-        match self.0.entry(id) {
-            Entry::Occupied(_) => false,
-            Entry::Vacant(free) => {
-                free.insert(key);
-                true
-            }
-        }
-    }
-
-    /// Keeps the key under an id, known or not: an id names its newest life.
-    pub(crate) fn put(&mut self, id: I, key: K) {
-        self.0.insert(id, key);
-    }
-
-    pub(crate) fn reserve(&mut self, more: usize) {
-        self.0.reserve(more);
-    }
-}
 
 /// The whole state.
 ///
@@ -118,11 +82,11 @@ pub struct Facts {
     pub(crate) session_index: Index<SessionId, SessionKey>,
     pub(crate) job_index: Index<JobId, JobKey>,
     pub(crate) group_index: Index<GroupId, GroupKey>,
-    /// Where each open run is, oldest first.
-    pub(crate) runs: BTreeMap<Fence, Node>,
+    /// Where each open run is.
+    pub(crate) runs: Runs,
     /// Open runs of jobs, which are the slots in use. Changed where a run starts or ends, nowhere else.
     pub(crate) running: u32,
-    /// Jobs in `queued`. Changed where a job is queued, starts, or ends from the queue, nowhere else.
+    /// Jobs in `queued`. Changed where a job is queued or queued again, starts, or ends from the queue, nowhere else.
     pub(crate) queued: u32,
 }
 
@@ -228,6 +192,8 @@ pub(crate) struct RunDetails {
     pub(crate) message: Option<Arc<str>>,
     pub(crate) exit: Option<Exit>,
     pub(crate) output: Option<Output>,
+    /// Another try follows, not before this time (J-7).
+    pub(crate) retry_at_ms: Option<u64>,
 }
 
 /// How a job ended.
@@ -255,13 +221,29 @@ impl Job {
     }
 
     /// True where its body is over and its children are not, so it is not over either (J-5).
-    pub(crate) const fn is_joining(&self) -> bool {
-        self.run.is_none() && self.last.is_some() && self.ended.is_none()
+    pub(crate) fn is_joining(&self) -> bool {
+        self.run.is_none() && self.ended.is_none() && !self.awaits_start()
     }
 
     /// True where its last run did not end well.
     pub(crate) fn has_failed(&self) -> bool {
         self.last.as_ref().is_some_and(|last| last.outcome != RunOutcome::Completed)
+    }
+
+    /// True where it waits for a start: its first, or one more after a run that failed.
+    pub(crate) fn awaits_start(&self) -> bool {
+        self.ended.is_none() && self.run.is_none() && (self.last.is_none() || self.retry_at_ms().is_some())
+    }
+
+    /// When the next try is due, where its last run is followed by one.
+    pub(crate) fn retry_at_ms(&self) -> Option<u64> {
+        let last = self.last.as_ref().filter(|_| self.run.is_none() && self.ended.is_none())?;
+        last.details.as_ref()?.retry_at_ms
+    }
+
+    /// Its limits, with the defaults of its kind.
+    pub(crate) fn limits(&self) -> JobLimits {
+        self.limits.or(JobLimits::of_kind(self.kind))
     }
 }
 
@@ -360,6 +342,12 @@ pub(crate) struct Memory {
     pub(crate) idle_waiters: Vec<WaiterId>,
     /// When each sealed group was sealed, and whether its deadline passed.
     pub(crate) barriers: BTreeMap<GroupKey, Barrier>,
+    /// The clocks of jobs that have limits of time and have been started.
+    pub(crate) clocks: BTreeMap<JobKey, Clocks>,
+    /// The last call of each run whose calls are counted.
+    pub(crate) repeats: BTreeMap<JobKey, Repeat>,
+    /// How starts go, by kind.
+    pub(crate) starts: Starts,
     /// Runs that were told to end by force.
     pub(crate) forced: BTreeSet<Fence>,
     /// Runs whose time to go is over and that wait for those below them to be given up first.
@@ -380,6 +368,9 @@ pub(crate) struct Memory {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Barrier {
     pub(crate) sealed_at: Mono,
+    /// When it counts as quiet, unless there is a record about one of its members; and whether that was noted.
+    pub(crate) quiet_at: Mono,
+    pub(crate) is_quiet: bool,
     pub(crate) deadline_passed: bool,
     /// The rest was told to stop.
     pub(crate) is_stopped: bool,
@@ -461,6 +452,21 @@ impl State {
 }
 
 impl Facts {
+    /// Where the job of an id is, in its newest lifetime.
+    pub(crate) fn job_key(&self, id: &JobId) -> Option<JobKey> {
+        self.job_index.get(id, |key| self.jobs.get(key.index()).is_some_and(|job| job.id == *id))
+    }
+
+    /// Where the group of an id is.
+    pub(crate) fn group_key(&self, id: &GroupId) -> Option<GroupKey> {
+        self.group_index.get(id, |key| self.groups.get(key.index()).is_some_and(|group| group.id == *id))
+    }
+
+    /// Where the session of an id is.
+    pub(crate) fn session_key(&self, id: &SessionId) -> Option<SessionKey> {
+        self.session_index.get(id, |key| self.sessions.get(key.index()).is_some_and(|kept| kept.id == *id))
+    }
+
     /// The last record's place.
     pub const fn head(&self) -> Seq {
         self.head

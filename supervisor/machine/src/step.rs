@@ -1,6 +1,5 @@
 //! One step of the machine: a command in, records and effects out.
 
-use fanin_protocol::Record;
 use fanin_protocol::record::{Note, NoteCode};
 
 use fanin_protocol::limits::STARTS_PER_STEP;
@@ -9,14 +8,18 @@ use crate::clock::Now;
 use crate::command::{Command, Reply};
 use crate::out::Out;
 use crate::state::State;
-use crate::{dispatch, epoch, fence, group, inbox, intake, job, lend, sweep};
+use crate::{activity, dispatch, epoch, fence, group, inbox, intake, job, lend, sweep};
 
 /// Carries out one command.
 ///
 /// Pure: it reads no clock, draws no chance, does no I/O and takes no lock. All that follows from the command
 /// follows in this step, whoever caused it; only time and the outside need another.
 pub fn step(state: &mut State, command: Command, now: Now, out: &mut Out) {
+    let had_gap = activity::is_gap(state, now);
     let jump = state.memory.clock.advance(now, state.facts.ts_ms);
+    if had_gap {
+        activity::restart(state);
+    }
     match fence::admit(state, command, out) {
         Some(command) => intake::decide(state, command, out),
         None => out.reply = Some(Reply::Done),
@@ -26,8 +29,7 @@ pub fn step(state: &mut State, command: Command, now: Now, out: &mut Out) {
     if let Some(jump) = jump
         && epoch::is_open(state)
     {
-        let note = Note { code: NoteCode::ClockJump, job: None, run: None, value: Some(jump) };
-        out.record(state, Record::Note(note));
+        out.record(state, Note { value: Some(jump), ..Note::new(NoteCode::ClockJump) });
     }
     settle(state, out);
     let next = state.memory.timers.next();

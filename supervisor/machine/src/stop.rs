@@ -34,10 +34,10 @@ impl Intent {
 pub(crate) fn stop(state: &mut State, request: &Stop, out: &mut Out) -> Result<Reply, Refusal> {
     let targets: Vec<JobKey> = match &request.target {
         StopTarget::Job(id) => {
-            vec![state.facts.job_index.get(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?]
+            vec![state.facts.job_key(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?]
         }
         StopTarget::Exact(id, lifetime) => {
-            let key = state.facts.job_index.get(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?;
+            let key = state.facts.job_key(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?;
             let current = state.job(key).map_or(*lifetime, |job| job.lifetime);
             if current != *lifetime {
                 return Err(Refusal::NotCurrent { job: id.clone(), current, asked: *lifetime });
@@ -79,7 +79,7 @@ pub(crate) fn tell(state: &mut State, key: JobKey, intent: Intent, out: &mut Out
     if let Some(end) = job.ended {
         return Stopped::AlreadyEnded(end.status);
     }
-    if job.last.is_none() && job.run.is_none() {
+    if job.awaits_start() {
         let ending = match intent.target {
             Target::Cancelled | Target::Requeue => Ending::cancelled(intent.cause),
             Target::Error => Ending::error(intent.cause, intent.code),

@@ -1,14 +1,13 @@
 //! What happens when a timer is due. A timer whose fence is not current any more does nothing (SC-16).
 
-use fanin_protocol::record::StopTarget;
-use fanin_protocol::{Cause, Code, Fence};
+use fanin_protocol::{Cause, Code};
 
 use crate::command::{Refusal, Reply};
 use crate::job::{self, Ending};
 use crate::out::Out;
-use crate::state::{GroupKey, JobKey, Node, State};
+use crate::state::{GroupKey, JobKey, State};
 use crate::timers::{Owner, Purpose};
-use crate::{run, stop, sweep};
+use crate::{activity, quiet, retry, stop, sweep};
 
 /// Carries out all timers that are due.
 pub(crate) fn tick(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
@@ -17,6 +16,9 @@ pub(crate) fn tick(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
         match owner {
             Owner::Job(key) => job_due(state, key, purpose, out),
             Owner::Group(key) => deadline(state, key),
+            // The step goes on to start them.
+            Owner::Kind(_) => {}
+            Owner::All => quiet::look(state, out),
         }
     }
     Ok(Reply::Done)
@@ -34,22 +36,12 @@ fn job_due(state: &mut State, key: JobKey, purpose: Purpose, out: &mut Out) {
                 job::end(state, key, ending, out);
             }
         }
-        Purpose::Run(fence) => run_limit(state, key, fence, out),
+        Purpose::Start(_) | Purpose::Run(_) | Purpose::Idle(_) => activity::run_due(state, key, purpose, out),
+        Purpose::Total(lifetime) => activity::total_due(state, key, lifetime, out),
+        Purpose::Backoff(lifetime) => retry::due(state, key, lifetime),
         Purpose::Force(fence) => stop::force(state, key, fence, out),
         Purpose::Unreaped(fence) => stop::give_up(state, key, fence, out),
-        Purpose::Deadline => {}
-    }
-}
-
-fn run_limit(state: &mut State, key: JobKey, fence: Fence, out: &mut Out) {
-    if run::open_fence(state, Node::Job(key)) == Some(fence) {
-        let intent = stop::Intent {
-            target: StopTarget::Error,
-            cause: Cause::Timeout,
-            code: Some(Code::Run),
-            force_at: None,
-        };
-        stop::stop_job(state, key, intent, out);
+        Purpose::Deadline | Purpose::Refill | Purpose::Look => {}
     }
 }
 

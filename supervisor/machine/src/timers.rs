@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fanin_protocol::{Fence, Lifetime};
+use fanin_protocol::{Fence, JobKind, Lifetime};
 
 use crate::clock::Mono;
 use crate::state::{GroupKey, JobKey};
@@ -12,14 +12,26 @@ use crate::state::{GroupKey, JobKey};
 pub(crate) enum Purpose {
     /// A queued job's limit.
     Queue(Lifetime),
+    /// A run's limit until its runner has it in hand.
+    Start(Fence),
     /// A run's limit.
     Run(Fence),
+    /// The limit of all runs of a job.
+    Total(Lifetime),
+    /// A run may be idle.
+    Idle(Fence),
+    /// A job's next try is due.
+    Backoff(Lifetime),
     /// The grace of a stop is over.
     Force(Fence),
     /// A forced stop did not end the run.
     Unreaped(Fence),
     /// A group's deadline.
     Deadline,
+    /// Jobs of a kind may start again.
+    Refill,
+    /// It is time to look for quiet groups.
+    Look,
 }
 
 /// Whose timer it is.
@@ -27,6 +39,8 @@ pub(crate) enum Purpose {
 pub(crate) enum Owner {
     Job(JobKey),
     Group(GroupKey),
+    Kind(JobKind),
+    All,
 }
 
 /// All timers that run, soonest first.
@@ -37,13 +51,21 @@ pub(crate) struct Timers {
 }
 
 impl Purpose {
+    /// Of two that are due at once the first one here decides: a default that was lowered to fit a limit above it is
+    /// never the one that is named.
     const fn slot(self) -> u8 {
         match self {
             Self::Queue(_) => 0,
-            Self::Run(_) => 1,
-            Self::Force(_) => 2,
-            Self::Unreaped(_) => 3,
-            Self::Deadline => 4,
+            Self::Total(_) => 1,
+            Self::Run(_) => 2,
+            Self::Idle(_) => 3,
+            Self::Start(_) => 4,
+            Self::Backoff(_) => 5,
+            Self::Force(_) => 6,
+            Self::Unreaped(_) => 7,
+            Self::Deadline => 8,
+            Self::Refill => 9,
+            Self::Look => 10,
         }
     }
 }
@@ -52,6 +74,28 @@ impl Timers {
     pub(crate) fn arm(&mut self, at: Mono, owner: Owner, purpose: Purpose) {
         self.due.insert((at, owner, purpose.slot()), purpose);
         self.by_owner.entry(owner).or_default().push((at, purpose.slot()));
+    }
+
+    /// Arms a timer in place of the one of this purpose, if there is one.
+    pub(crate) fn rearm(&mut self, at: Mono, owner: Owner, purpose: Purpose) {
+        self.disarm(owner, purpose);
+        self.arm(at, owner, purpose);
+    }
+
+    /// Drops the timer of this purpose, whichever run or lifetime it names.
+    pub(crate) fn disarm(&mut self, owner: Owner, purpose: Purpose) {
+        let Some(armed) = self.by_owner.get_mut(&owner) else { return };
+        let slot = purpose.slot();
+        let due = &mut self.due;
+        armed.retain(|(at, known)| *known != slot || due.remove(&(*at, owner, slot)).is_none());
+        if armed.is_empty() {
+            self.by_owner.remove(&owner);
+        }
+    }
+
+    /// True where a timer of this purpose runs, whichever run or lifetime it names.
+    pub(crate) fn is_armed(&self, owner: Owner, purpose: Purpose) -> bool {
+        self.by_owner.get(&owner).is_some_and(|armed| armed.iter().any(|(_, slot)| *slot == purpose.slot()))
     }
 
     /// Drops what is armed for `owner`: nothing of a job that is over stays behind.

@@ -121,7 +121,7 @@ pub(crate) fn find(state: &State, parent: &Parent) -> Result<Node, Refusal> {
 pub(crate) fn find_reader(state: &State, parent: &Parent) -> Result<Node, Refusal> {
     match parent {
         Parent::Session(id) => {
-            let known = state.facts.session_index.get(id).map(Node::Session);
+            let known = state.facts.session_key(id).map(Node::Session);
             known.ok_or_else(|| Refusal::UnknownSession(id.clone()))
         }
         Parent::Run(_) => find(state, parent),

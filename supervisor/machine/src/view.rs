@@ -4,7 +4,7 @@ use fanin_protocol::limits::PAGE_JOBS;
 use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, Output, SessionId, Status};
 
 use crate::command::Refusal;
-use crate::state::{Job, JobKey, State};
+use crate::state::{Job, JobKey, Node, State};
 use crate::{lend, why};
 
 /// Which jobs a list shows. What is `None` does not restrict it.
@@ -35,6 +35,10 @@ pub struct Held {
     pub timers: usize,
     /// Groups that are watched until they fire.
     pub barriers: usize,
+    /// Clocks and counters of jobs that run or will run again.
+    pub clocks: usize,
+    /// Jobs that wait for room for their kind.
+    pub aside: usize,
     /// Runs that were told to end by force.
     pub forced: usize,
     /// What is still to be told below nodes that go.
@@ -57,6 +61,8 @@ impl State {
             offers: memory.offered.len(),
             timers: memory.timers.len(),
             barriers: memory.barriers.len(),
+            clocks: memory.clocks.len() + memory.repeats.len(),
+            aside: memory.starts.held().filter(|key| self.job(*key).is_some_and(Job::awaits_start)).count(),
             forced: memory.forced.len() + memory.overdue.len() + memory.force_at.len(),
             sweeps: memory.sweeps.len(),
             lent: lend::len(self),
@@ -65,7 +71,7 @@ impl State {
 
     /// A job in its newest life as it stands; `None` where the id is not known.
     pub fn job_info(&self, id: &JobId) -> Option<JobInfo> {
-        self.info(self.facts.job_index.get(id)?)
+        self.info(self.facts.job_key(id)?)
     }
 
     /// A job in this life, also where its id has another one by now.
@@ -78,13 +84,22 @@ impl State {
         self.info(key).ok_or_else(|| Refusal::UnknownJob(id.clone()))
     }
 
+    /// How far below its session a life of a job is: 1 for one that the session launched.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`], or that the id is in another life.
+    pub fn job_depth(&self, id: &JobId, lifetime: Lifetime) -> Result<u32, Refusal> {
+        Ok(self.facts.depth(Node::Job(exact(self, id, lifetime)?)))
+    }
+
     /// The newest life of an id.
     ///
     /// # Errors
     ///
     /// [`Refusal::UnknownJob`].
     pub fn lifetime_of(&self, id: &JobId) -> Result<Lifetime, Refusal> {
-        let job = self.facts.job_index.get(id).and_then(|key| self.job(key));
+        let job = self.facts.job_key(id).and_then(|key| self.job(key));
         job.map(|job| job.lifetime).ok_or_else(|| Refusal::UnknownJob(id.clone()))
     }
 
@@ -96,7 +111,7 @@ impl State {
 
     /// The host's mark of a job that is not over.
     pub fn tag_of(&self, id: &JobId) -> Option<u64> {
-        let key = self.facts.job_index.get(id)?;
+        let key = self.facts.job_key(id)?;
         self.job(key).filter(|job| job.ended.is_none()).map(|_| self.tag(key))
     }
 

@@ -103,7 +103,7 @@ fn jobs_wanted(state: &State, by: &Parent, ids: &[JobId], any: bool) -> Result<W
     let mut seen = BTreeSet::new();
     let mut jobs = Vec::with_capacity(ids.len());
     for id in ids {
-        let key = state.facts.job_index.get(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?;
+        let key = state.facts.job_key(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?;
         if !seen.insert(key) {
             return Err(Refusal::DuplicateId(id.clone()));
         }

@@ -8,18 +8,18 @@ use fanin_protocol::{GroupId, JobId, PartKind, Reason, Status};
 
 use crate::lend::Lent;
 use crate::state::{Closing, GroupKey, Job, JobKey, Node, Phase, State};
-use crate::sweep;
 use crate::waiter::{self, Wants};
+use crate::{retry, sweep};
 
 /// What a job waits for; empty where it is over or not known.
 pub fn job(state: &State, id: &JobId) -> Vec<Reason> {
-    let key = state.facts.job_index.get(id);
+    let key = state.facts.job_key(id);
     key.map(|key| job_reasons(state, key)).unwrap_or_default()
 }
 
 /// What a group or its message waits for; empty where nothing is owed any more or it is not known.
 pub fn group(state: &State, id: &GroupId) -> Vec<Reason> {
-    let key = state.facts.group_index.get(id);
+    let key = state.facts.group_key(id);
     key.map(|key| group_reasons(state, key)).unwrap_or_default()
 }
 
@@ -71,8 +71,14 @@ fn children(state: &State, key: JobKey) -> Reason {
 }
 
 fn queued(state: &State, key: JobKey, job: &Job) -> Reason {
-    if state.memory.closing > Closing::No {
+    if state.memory.closing > Closing::No || state.facts.closed {
         return Reason::Draining;
+    }
+    if let Some(not_before_ms) = job.retry_at_ms().filter(|_| retry::is_waiting(state, key)) {
+        return Reason::Backoff { tries: job.runs, not_before_ms };
+    }
+    if let Some(reason) = state.memory.starts.reason(job.kind, key, state.memory.clock.mono()) {
+        return reason;
     }
     let line = state.memory.ready.get(&job.session).into_iter().flatten();
     let before = line.take_while(|waiting| **waiting != key).filter(|waiting| {

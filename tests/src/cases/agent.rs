@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use fanin_supervisor::protocol::{AgentSpec, Cause, Code, JobKind, Spec};
 use fanin_supervisor::testing::{FakeRunner, script};
-use fanin_supervisor::{Ending, RunContext, RunFuture, Runner};
+use fanin_supervisor::{Ending, Failure, RunContext, RunFuture, Runner};
 
 use super::{Alive, Gate, OnDrop};
 
@@ -24,8 +24,18 @@ pub struct FakeAgent {
 }
 
 /// The agents there are.
-const NAMES: [&str; 9] =
-    ["talks", "silent", "empty", "tool", "fails", "gated", "panics", "panics_at_start", "panics_in_drop"];
+const NAMES: [&str; 10] = [
+    "talks",
+    "silent",
+    "empty",
+    "tool",
+    "fails",
+    "refuses",
+    "gated",
+    "panics",
+    "panics_at_start",
+    "panics_in_drop",
+];
 
 impl FakeAgent {
     /// A runner that has run nothing.
@@ -81,6 +91,7 @@ impl Runner for FakeAgent {
             let _one = fake.alive.one();
             match agent.as_str() {
                 "fails" => Ending::failed(Cause::Failed, Some(Code::NoOutput), prompt),
+                "refuses" => Failure::new(Cause::Failed, None, prompt).before_start().into(),
                 "panics" => panic!("planned: {prompt}"),
                 _ => fake.scripted.run(spec, context).await,
             }

@@ -2,12 +2,12 @@
 //! the machine.
 
 use fanin_protocol::record::{
-    GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, MessageTaken, RunEnded,
-    RunOutcome, RunStarted, StopTarget, StoreOpened, TakenBy,
+    GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, LimitName, LimitsSet,
+    MessageTaken, Next, RunEnded, RunOutcome, RunStarted, StopTarget, StoreOpened, TakenBy,
 };
 use fanin_protocol::{
-    Bounds, Cause, Entry, Fence, JobId, Lifetime, NodeId, Outcome, PartState, Record, SessionId, Status,
-    ToolPart,
+    Bounds, Cause, Code, Entry, Fence, JobId, Lifetime, NodeId, Outcome, PartState, Record, SessionId,
+    Status, ToolPart,
 };
 
 use super::{GroupSeen, JobSeen, Ledger, RunSeen, SessionSeen};
@@ -47,7 +47,8 @@ impl Ledger {
             Record::GroupVoided(body) => self.group_voided(body),
             Record::MessageTaken(body) => self.message_taken(body),
             Record::Note(_) => Ok(()),
-            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) | Record::LimitsSet(_) => {
+            Record::LimitsSet(body) => self.limits_set(body),
+            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) => {
                 Err(Broken { rule: "G2", what: format!("{} has no command yet", record.kind()) })
             }
         }
@@ -104,8 +105,10 @@ impl Ledger {
             parent.passed_by.clear();
         }
         parent.queued += 1;
+        let parent_life = self.life_of(&body.parent);
         let group = self.groups.entry(body.group.clone()).or_insert_with(|| GroupSeen {
             parent: body.parent.clone(),
+            parent_life,
             members: Vec::new(),
             lives: Vec::new(),
             policy: None,
@@ -127,6 +130,7 @@ impl Ledger {
             run: None,
             runs: 0,
             last: None,
+            retry_at_ms: None,
             stop: None,
             ended: None,
             taken: false,
@@ -163,7 +167,7 @@ impl Ledger {
             }
             Some((StopTarget::Error, cause)) => body.status == Status::Error && body.cause == Some(cause),
             Some((StopTarget::Requeue, _)) => false,
-            None if job.runs == 0 => body.status != Status::Completed,
+            None if job.runs == 0 || job.retry_at_ms.is_some() => body.status != Status::Completed,
             None => {
                 let completed = job.last == Some(RunOutcome::Completed);
                 body.status == if completed { Status::Completed } else { Status::Error }
@@ -175,9 +179,11 @@ impl Ledger {
         let gives_cause = body.cause.is_some() == (body.status != Status::Completed);
         ensure(gives_cause, "G2", || format!("cause of {body:?}"))?;
         let never_ran = job.runs == 0;
+        let retries = job.retry_at_ms.take().is_some();
         job.ended = Some(body.clone());
         let session = job.session.clone();
-        self.queued -= u32::from(never_ran);
+        self.queued -= u32::from(never_ran || retries);
+        self.retrying -= u32::from(retries);
         if let Some(session) = self.sessions.get_mut(&session) {
             session.queued -= u32::from(never_ran);
         }
@@ -218,18 +224,25 @@ impl Ledger {
                 ensure(session.turns == body.attempt, "G2", || format!("turn {} of {id}", body.attempt))?;
             }
             NodeId::Job(id) => {
-                let going = self.is_going_down(&NodeId::Job(id.clone()));
+                // Its own last try may have failed: that takes down what hung below it, not the next try.
+                let parent = self.live_job(id)?.parent.clone();
+                let going = self.is_going_down(&parent);
                 ensure(!going, "SC-2", || format!("{id} starts below one that goes"))?;
                 let job = self.live_job(id)?;
                 ensure(job.run.is_none(), "A-1", || format!("two runs of {id}"))?;
-                ensure(job.runs == 0 && job.stop.is_none(), "G7", || format!("a new run of {id}"))?;
+                let retries = job.retry_at_ms.take().is_some();
+                let may_run = (job.runs == 0 || retries) && job.stop.is_none();
+                ensure(may_run, "G7", || format!("a new run of {id}"))?;
+                ensure(job.runs + 1 == body.attempt, "G2", || format!("try {} of {id}", body.attempt))?;
                 job.run = Some(fence);
                 job.runs += 1;
                 let (group, session, lifetime) = (job.group.clone(), job.session.clone(), job.lifetime);
                 self.running += 1;
                 self.queued -= 1;
+                self.retrying -= u32::from(retries);
                 if let Some(session) = self.sessions.get_mut(&session) {
                     session.running += 1;
+                    session.queued -= u32::from(!retries);
                 }
                 self.in_turn(id, &session, lifetime)?;
                 let voided = self.groups.get(&group).is_some_and(|group| group.voided);
@@ -243,7 +256,12 @@ impl Ledger {
 
     /// SC-9: sessions in turn, and launch order inside one.
     fn in_turn(&mut self, id: &JobId, session: &SessionId, lifetime: Lifetime) -> Kept {
-        let is_before = |job: &&JobSeen| job.session == *session && job.lifetime < lifetime;
+        if self.is_rated || self.failed_starts > 20 {
+            return Ok(());
+        }
+        // One that is tried again stands behind those that came up meanwhile.
+        let is_before =
+            |job: &&JobSeen| job.session == *session && job.lifetime < lifetime && job.retry_at_ms.is_none();
         let mut queued = self
             .jobs
             .values()
@@ -252,7 +270,6 @@ impl Ledger {
         ensure(passed.is_none(), "SC-9", || format!("{id} starts before {passed:?}"))?;
         for (other, seen) in &mut self.sessions {
             if other == session {
-                seen.queued -= 1;
                 seen.passed_by.clear();
             } else if self.from_records || seen.bounds.slots.is_some() || self.granted.contains(other) {
                 // It may have had its turn, or no slot of its own.
@@ -277,6 +294,17 @@ impl Ledger {
                 job.run = None;
                 job.last = Some(body.outcome);
                 let session = job.session.clone();
+                if let Next::Retry { not_before_ms } = body.next {
+                    let may = job.stop.is_none() && body.outcome == RunOutcome::Failed;
+                    ensure(may, "J-17", || format!("{id} is tried again after {:?}", job.stop))?;
+                    job.retry_at_ms = Some(not_before_ms);
+                    self.queued += 1;
+                    self.retrying += 1;
+                }
+                let by_system =
+                    matches!(body.code, None | Some(Code::Os)) && body.cause == Some(Cause::Spawn);
+                let start = body.code == Some(Code::Start) || by_system;
+                self.failed_starts += u32::from(start || body.cause == Some(Cause::Failed));
                 self.running -= 1;
                 if let Some(session) = self.sessions.get_mut(&session) {
                     session.running -= 1;
@@ -284,6 +312,20 @@ impl Ledger {
             }
         }
         Ok(())
+    }
+
+    fn limits_set(&mut self, body: &LimitsSet) -> Kept {
+        let names: Vec<LimitName> = body.limits.keys().copied().collect();
+        match &body.node {
+            None => ensure(names == [LimitName::Slots], "SC-11", || format!("{body:?}")),
+            Some(NodeId::Job(id)) => {
+                self.extended += 1;
+                let is_stopping = self.live_job(id)?.stop.is_some();
+                let fits = !is_stopping && !names.is_empty() && !names.contains(&LimitName::Slots);
+                ensure(fits, "SC-19", || format!("{body:?}"))
+            }
+            Some(NodeId::Session(_)) => ensure(false, "SC-19", || format!("{body:?}")),
+        }
     }
 
     /// forward only, a start once set stays, an end is not before it.

@@ -15,6 +15,8 @@ use super::{Aim, How, Launching, Op, Wish};
 pub struct Script {
     /// `slots N` at its start.
     pub slots: Option<u32>,
+    /// `rate N MS` at its start: so many commands may start in that time.
+    pub rate: Option<(usize, u64)>,
     /// What happens.
     pub ops: Vec<Op>,
 }
@@ -31,6 +33,7 @@ pub fn script(text: &str) -> Script {
         let words = Words::of(statement);
         match words.verb() {
             "slots" => read.slots = Some(words.word(1)).filter(|n| *n != "none").map(|n| number(n) as u32),
+            "rate" => read.rate = Some((number(words.word(1)) as usize, number(words.word(2)))),
             _ => read.ops.push(op(&words, &mut groups)),
         }
     }
@@ -65,6 +68,10 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "part" => Op::Part(words.job(1), words.call(), PartKind::Tool, words.moved()),
         "question" => Op::Part(words.job(1), words.call(), PartKind::Question, words.moved()),
         "turn-part" => Op::TurnPart(words.session(1), words.call(), words.moved()),
+        "call" => Op::Call(words.job(1), words.call(), words.number("args").unwrap_or(0)),
+        "beat" => Op::Beat(words.job(1)),
+        "set-slots" => Op::Slots(Some(words.word(1)).filter(|n| *n != "none").map(|n| number(n) as u32)),
+        "extend" => Op::Extend(words.job(1), number(words.word(2))),
         "late" => Op::Late(words.job(1), words.how(2)),
         "end" => Op::End(words.job(1), words.how(2)),
         "forged" => Op::Forged(words.job(1), words.job(2)),
@@ -134,7 +141,12 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
         kind,
         limits: JobLimits {
             queue_ms: words.number("queue"),
+            start_ms: words.number("start"),
             run_ms: words.number("run"),
+            total_ms: words.number("total"),
+            idle_ms: words.number("idle"),
+            retries: words.number("retries").map(|n| n as u32),
+            repeats: words.number("repeats").map(|n| n as u32),
             grace_ms: words.number("grace"),
         },
         jobs,
@@ -221,6 +233,8 @@ impl<'a> Words<'a> {
             "failed" => How::Failed,
             "panic" => How::Panic,
             "spawn" => How::Spawn,
+            "os" => How::Os,
+            "safe" => How::Safe,
             "lost" => How::Lost,
             word => panic!("no end is called `{word}`"),
         }

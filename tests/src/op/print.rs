@@ -45,6 +45,11 @@ impl Display for Op {
                 write!(f, "question {id} c{call} {}", moved(*state))
             }
             Self::TurnPart(id, call, state) => write!(f, "turn-part {id} c{call} {}", moved(*state)),
+            Self::Call(id, call, args) => write!(f, "call {id} c{call} args={args}"),
+            Self::Beat(id) => write!(f, "beat {id}"),
+            Self::Slots(None) => f.write_str("set-slots none"),
+            Self::Slots(Some(slots)) => write!(f, "set-slots {slots}"),
+            Self::Extend(id, ms) => write!(f, "extend {id} {ms}"),
             Self::End(id, how) => write!(f, "end {id} {how}"),
             Self::Late(id, how) => write!(f, "late {id} {how}"),
             Self::Forged(run, at) => write!(f, "forged {run} {at}"),
@@ -77,7 +82,12 @@ impl Display for Launching {
         option(f, "not_ok", not_ok.map(u64::from))?;
         option(f, "deadline", at_ms)?;
         option(f, "queue", self.limits.queue_ms)?;
+        option(f, "start", self.limits.start_ms)?;
         option(f, "run", self.limits.run_ms)?;
+        option(f, "total", self.limits.total_ms)?;
+        option(f, "idle", self.limits.idle_ms)?;
+        option(f, "retries", self.limits.retries.map(u64::from))?;
+        option(f, "repeats", self.limits.repeats.map(u64::from))?;
         option(f, "grace", self.limits.grace_ms)?;
         self.jobs.iter().try_for_each(|id| write!(f, " {id}"))
     }
@@ -91,6 +101,8 @@ impl Display for How {
             Self::Failed => "failed",
             Self::Panic => "panic",
             Self::Spawn => "spawn",
+            Self::Os => "os",
+            Self::Safe => "safe",
             Self::Lost => "lost",
         })
     }

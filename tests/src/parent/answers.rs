@@ -20,18 +20,19 @@ impl Parent {
         let wait =
             some(self.waits.get(&waiter), "BAR-12", || format!("{waiter:?} has left and is answered"))?;
         ensure(wait.offer.is_none(), "BAR-10", || format!("{waiter:?} is answered twice"))?;
+        let wait = wait.clone();
         let (wish, lives) = (wait.wish.clone(), wait.lives.clone());
         let offer = match (answer, &wish) {
-            (Answer::Jobs { entries, already_delivered }, Wish::All(by, _) | Wish::Exact(by, ..)) => {
+            (Answer::Jobs { entries, already_delivered }, Wish::All(..) | Wish::Exact(..)) => {
                 ensure(entries.len() == lives.len(), "BAR-10", || format!("{waiter:?} lacks results"))?;
-                self.jobs(by, &lives, entries, *already_delivered, ledger)?
+                self.jobs(&wait, &lives, entries, *already_delivered, ledger)?
             }
-            (Answer::Jobs { entries, already_delivered }, Wish::Any(by, _)) => {
+            (Answer::Jobs { entries, already_delivered }, Wish::Any(..)) => {
                 ensure(!entries.is_empty(), "BAR-10", || format!("{waiter:?} gets nothing"))?;
-                self.jobs(by, &lives, entries, *already_delivered, ledger)?
+                self.jobs(&wait, &lives, entries, *already_delivered, ledger)?
             }
-            (Answer::Group { result, already_delivered }, Wish::Group(by, group)) => {
-                self.group(by, group, result, *already_delivered, ledger)?
+            (Answer::Group { result, already_delivered }, Wish::Group(_, group)) => {
+                self.group(&wait, group, result, *already_delivered, ledger)?
             }
             (Answer::Wake(result), Wish::Wake(by)) => self.wake(by, result, ledger)?,
             (Answer::Voided, Wish::Group(_, group)) => {
@@ -67,7 +68,7 @@ impl Parent {
 
     fn jobs(
         &self,
-        by: &NodeId,
+        wait: &Wait,
         asked: &[Lifetime],
         entries: &[ResultEntry],
         already: bool,
@@ -91,7 +92,7 @@ impl Parent {
                 format!("{} is marked as delivered: {}", entry.job, !known)
             })?;
             if !known {
-                if job.parent == *by {
+                if ledger.groups.get(&job.group).is_some_and(|group| wait.is_parent_of(group)) {
                     news.push(entry.lifetime);
                 } else {
                     others += 1;
@@ -106,7 +107,7 @@ impl Parent {
 
     fn group(
         &self,
-        by: &NodeId,
+        wait: &Wait,
         id: &GroupId,
         result: &CombinedResult,
         already: bool,
@@ -120,7 +121,7 @@ impl Parent {
         };
         ensure(already == known, "BAR-15", || format!("already delivered: {already}, but {known}"))?;
         // Another parent only looks on.
-        Ok(if known || group.parent != *by { Offer::Known } else { Offer::Group(id.clone()) })
+        Ok(if known || !wait.is_parent_of(group) { Offer::Known } else { Offer::Group(id.clone()) })
     }
 
     /// The one wake: nobody else has or holds what it gives in full, and what a wait gave is a reference.
@@ -172,11 +173,11 @@ impl Parent {
             (Some(Offer::Results(jobs)), _) => jobs.iter().any(|job| group.lives.contains(job)),
             (Some(Offer::Group(held)), _) => held == id,
             (Some(Offer::Wake(..) | Offer::Known), _) => false,
-            (None, Wish::All(by, _) | Wish::Exact(by, ..)) => {
-                *by == group.parent
+            (None, Wish::All(..) | Wish::Exact(..)) => {
+                wait.is_parent_of(group)
                     && group.lives.iter().all(|member| self.has(member) || wait.lives.contains(member))
             }
-            (None, Wish::Group(by, wanted)) => *by == group.parent && wanted == id,
+            (None, Wish::Group(_, wanted)) => wait.is_parent_of(group) && wanted == id,
             (None, Wish::Any(..) | Wish::Wake(_) | Wish::Idle) => false,
         })
     }

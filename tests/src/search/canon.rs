@@ -22,7 +22,17 @@ enum Mark {
 /// 128 bits that name the state.
 pub(super) fn of(world: &World) -> (u64, u64) {
     let World { state, parent, host, opened, crashes, now, .. } = world;
-    let text = format!("{opened} {crashes} {state:?} {parent:?} {:?} {:?}", host.runs, host.turns);
+    // What has passed is normally only that; how long ago a beat was decides when a run counts as idle.
+    let beats: Vec<_> = host
+        .beats
+        .iter()
+        .filter(|(fence, _)| world.ledger.is_open(**fence))
+        .map(|(fence, at)| (fence, now.mono.since(*at)))
+        .collect();
+    let text = format!(
+        "{opened} {crashes} {state:?} {parent:?} {:?} {:?} {beats:?} {:?} {}",
+        host.runs, host.turns, world.slots, world.ledger.extended
+    );
     let text = text.as_bytes();
     let marks = marks(text);
     let mut ranks: Vec<u64> = marks

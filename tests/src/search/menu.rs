@@ -6,11 +6,16 @@ use fanin_protocol::{JobId, NodeId, PartKind, PartState};
 use crate::op::{self, Aim, How, Op, Wish};
 use crate::world::{Options, World};
 
+/// An alarm that is further away is far.
+const FAR_MS: u64 = 30_000;
+
 /// The operations of a search, and how often each may happen.
 #[derive(Debug, Clone, Default)]
 pub struct Menu {
     /// Jobs that may run at once.
     pub slots: Option<u32>,
+    /// So many commands may start in so many milliseconds.
+    pub rate: Option<(usize, u64)>,
     /// Launches to choose from, each as a script; one whose jobs are known is on the menu once more only in
     /// `repeats`.
     pub launches: Vec<&'static str>,
@@ -22,6 +27,8 @@ pub struct Menu {
     pub ends: Vec<How>,
     /// Runners say that they are up.
     pub binds: bool,
+    /// Runs show signs of work that only the host sees.
+    pub beats: bool,
     /// States that the one part of a run can be reported in.
     pub parts: Vec<PartState>,
     /// Turns of the session.
@@ -30,10 +37,14 @@ pub struct Menu {
     pub turn_parts: Vec<PartState>,
     /// Late reports of runs and turns that are over.
     pub late: bool,
-    /// Time passes to the next alarm.
+    /// Time passes to the next alarm, where that is near.
     pub time: bool,
+    /// Also where it is far: limits that nobody set, and the look for quiet groups.
+    pub long_time: bool,
     /// Crashes; each is followed by an opening.
     pub crashes: u32,
+    /// How often a job may be given more time.
+    pub extends: u32,
     /// Anything else, as scripts: stops, closes, and what will be refused.
     pub others: Vec<&'static str>,
     /// What may come before the opening after a crash.
@@ -45,6 +56,7 @@ impl Menu {
     pub(super) fn start(&self) -> World {
         let options = Options {
             slots: self.slots,
+            rate: self.rate,
             grace_ms: 10,
             fold_each: true,
             wall_stands: true,
@@ -59,7 +71,8 @@ impl Menu {
 
     /// How a script of this search begins.
     pub(super) fn head(&self) -> String {
-        self.slots.map_or_else(|| "slots none".into(), |slots| format!("slots {slots}"))
+        let slots = self.slots.map_or_else(|| "slots none".into(), |slots| format!("slots {slots}"));
+        self.rate.map_or_else(|| slots.clone(), |(starts, ms)| format!("{slots}; rate {starts} {ms}"))
     }
 
     /// What can happen in a world. The order is that of the menu, so that a choice can be named by its place.
@@ -76,13 +89,15 @@ impl Menu {
             self.reports(id, is_open, ops);
         }
         self.turns(world, ops);
-        if self.time && world.host.alarm.is_some() {
+        let alarm = world.host.alarm.map(|at| at.since(world.now.mono));
+        if alarm.is_some_and(|ms| (self.time && ms < FAR_MS) || self.long_time) {
             ops.push(Op::Alarm);
         }
         if world.crashes < self.crashes {
             ops.push(Op::Crash);
         }
         scripts(&self.others, ops);
+        ops.retain(|op| !matches!(op, Op::Extend(..)) || world.ledger.extended < self.extends);
     }
 
     fn launches(&self, world: &World, ops: &mut Vec<Op>) {
@@ -129,6 +144,9 @@ impl Menu {
         }
         if self.binds {
             ops.push(Op::Bind(id.clone()));
+        }
+        if self.beats {
+            ops.push(Op::Beat(id.clone()));
         }
         ops.extend(self.parts.iter().map(|state| Op::Part(id.clone(), 1, PartKind::Tool, *state)));
         ops.extend(self.ends.iter().map(|how| Op::End(id.clone(), *how)));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use fanin_machine::Answer;
-use fanin_protocol::record::{JobEnded, Note, NoteCode, RunOutcome, TakenBy};
+use fanin_protocol::record::{JobEnded, LimitName, Next, Note, NoteCode, RunOutcome, TakenBy};
 use fanin_protocol::{Entry, Fence, GroupId, JobId, NodeId, Record, ResultEntry, ToolPart};
 
 use crate::ledger::Ledger;
@@ -30,7 +30,14 @@ pub(super) fn record(entry: &Entry, ledger: &Ledger) -> String {
                 RunOutcome::Cancelled => "cancelled",
                 RunOutcome::Interrupted => "interrupted",
             };
-            format!("{} {outcome}", whose(ledger, body.run))
+            let next = match body.next {
+                Next::Settle => "",
+                Next::Retry { .. } => ", to be tried again",
+                Next::Requeue => ", to be queued again",
+            };
+            let told = body.message.as_ref().filter(|told| told.starts_with('`'));
+            let told = told.map_or(String::new(), |told| format!(": {told}"));
+            format!("{} {outcome}{next}{told}", whose(ledger, body.run))
         }
         Record::ToolPart(part) => moved(part, ledger),
         Record::GroupSealed(body) => list(body.members.iter()),
@@ -53,9 +60,15 @@ pub(super) fn record(entry: &Entry, ledger: &Ledger) -> String {
             format!("{groups}{jobs}by {by}")
         }
         Record::Note(body) => note(body),
-        Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) | Record::LimitsSet(_) => {
-            String::new()
+        Record::LimitsSet(body) => {
+            let whose = body.node.as_ref().map_or("supervisor".into(), node);
+            let set = |(name, value): (&LimitName, &Option<u64>)| {
+                let value = value.map_or("none".into(), |value| value.to_string());
+                format!(" {name:?}={value}")
+            };
+            format!("{whose}{}", body.limits.iter().map(set).collect::<String>())
         }
+        Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) => String::new(),
     }
 }
 
@@ -143,9 +156,16 @@ fn note(body: &Note) -> String {
         NoteCode::StaleReport => "stale_report",
         NoteCode::Unreaped => "unreaped",
         NoteCode::SpawnTotal => "spawn_total",
+        NoteCode::Stall => "stall",
+        NoteCode::Circuit => "circuit",
         NoteCode::Unknown => "unknown",
     };
+    let details = body.details.as_deref().cloned().unwrap_or_default();
+    let group = details.group.map_or(String::new(), |id| format!(" {id}"));
+    let kind = details.kind.map_or(String::new(), |kind| format!(" {kind}"));
+    let repeats = details.repeats.map_or(String::new(), |times| format!(" {times} times"));
+    let waits: String = details.waits.iter().map(|(id, phase)| format!(" {id}:{phase}")).collect();
     let job = body.job.as_ref().map_or(String::new(), |id| format!(" {id}"));
     let value = body.value.map_or(String::new(), |value| format!(" {value}"));
-    format!("{code}{job}{value}")
+    format!("{code}{job}{group}{kind}{value}{repeats}{waits}")
 }

@@ -152,6 +152,7 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
                 error: SpecError { field: "label", problem: "long".into() },
             },
         ),
+        ("BadLimit", Refusal::BadLimit(SpecError { field: "slots", problem: "zero".into() })),
         ("BadPolicy", Refusal::BadPolicy("ok = 0".into())),
         ("QueueFull", Refusal::QueueFull { queued: 1, asked: 1, max: 1 }),
         ("Draining", Refusal::Draining),

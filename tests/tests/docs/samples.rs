@@ -171,8 +171,15 @@ fn messages_and_rest() -> Vec<Record> {
             steps: Some(1),
         }
         .into(),
-        LimitsSet { node: NodeId::Job(job()), limits: BTreeMap::new() }.into(),
-        Note { code: NoteCode::Unreaped, job: Some(job()), run: Some(Fence(1)), value: Some(1) }.into(),
+        LimitsSet { node: Some(NodeId::Job(job())), limits: BTreeMap::new() }.into(),
+        Note {
+            job: Some(job()),
+            run: Some(Fence(1)),
+            value: Some(1),
+            details: Some(Box::default()),
+            ..Note::new(NoteCode::Unreaped)
+        }
+        .into(),
     ]
 }
 
@@ -194,15 +201,17 @@ pub(crate) fn sparse(record: &Record) -> Record {
         Record::GroupFired(body) => (body.stopped_by, body.payload) = (None, Private::hidden()),
         Record::MessagePosted(body) => body.body = Private::hidden(),
         Record::Usage(body) => (body.cost_usd_micros, body.tokens, body.steps) = (None, None, None),
-        Record::Note(body) => (body.job, body.run, body.value) = (None, None, None),
+        Record::Note(body) => {
+            (body.job, body.run, body.value, body.details) = (None, None, None, None);
+        }
+        Record::LimitsSet(body) => body.node = None,
         Record::StoreClosed(_)
         | Record::SessionOpened(_)
         | Record::SessionClosed(_)
         | Record::RunStarted(_)
         | Record::GroupVoided(_)
         | Record::MessageSent(_)
-        | Record::MessageTaken(_)
-        | Record::LimitsSet(_) => {}
+        | Record::MessageTaken(_) => {}
     }
     record
 }

@@ -1,7 +1,7 @@
 //! `docs/states.md` against the enums.
 
 use fanin_protocol::record::{NoteCode, RunOutcome, TakenBy};
-use fanin_protocol::{Cause, Code, Outcome, PartState, Reason, Status};
+use fanin_protocol::{Cause, Code, JobKind, Outcome, PartState, Reason, Status};
 
 use crate::{every, first_names, tree, wire};
 
@@ -30,7 +30,7 @@ fn causes_and_the_status_that_each_leads_to() {
 
 #[test]
 fn codes_and_the_causes_above_them() {
-    let all = every!(Code: Queue Run NoOutput ExitStatus Signal ProgramNotFound BadFolder PermissionDenied Os
+    let all = every!(Code: Queue Start Run Total Idle NoOutput NoProgress ExitStatus Signal ProgramNotFound BadFolder PermissionDenied Os
         Unknown);
     check("## Codes", 0, &all);
     assert!(all.iter().all(|code| wire(code) == code.as_str()));
@@ -48,7 +48,7 @@ fn run_outcomes_part_states_group_outcomes_takers_and_notes() {
     check("## Parts", 0, &every!(PartState: Pending Running Completed Error));
     check("### Outcome", 0, &every!(Outcome: AllOk Partial NoneOk Empty));
     check("## Messages", 0, &every!(TakenBy: Waiter Inbox Results Void));
-    check("## Notes", 0, &every!(NoteCode: ClockJump StaleReport Unreaped SpawnTotal Unknown));
+    check("## Notes", 0, &every!(NoteCode: ClockJump StaleReport Unreaped SpawnTotal Stall Circuit Unknown));
 }
 
 #[test]
@@ -62,6 +62,9 @@ fn reasons() -> Vec<Reason> {
     vec![
         Reason::Slot { position: 1, held_by: Vec::new() },
         Reason::Draining,
+        Reason::Backoff { tries: 1, not_before_ms: 1 },
+        Reason::Rate { kind: JobKind::Command },
+        Reason::Circuit { kind: JobKind::Agent },
         Reason::Starting,
         Reason::Working,
         Reason::Question { call: "c".into() },
@@ -82,6 +85,9 @@ fn phase(reason: &Reason) -> &'static str {
     match reason {
         Reason::Slot { .. }
         | Reason::Draining
+        | Reason::Backoff { .. }
+        | Reason::Rate { .. }
+        | Reason::Circuit { .. }
         | Reason::Starting
         | Reason::Working
         | Reason::Question { .. }

@@ -124,6 +124,63 @@ models! {
         others: vec!["stop a", "stop-group g grace=0", "stop-all"],
         ..Menu::default()
     };
+    /// J-7, J-17, A-1, SC-16: another try, stops around it, and old timers.
+    retries = Menu {
+        slots: Some(1),
+        launches: vec!["launch run=30 total=4000 retries=1 grace=10 as=g a", "launch retries=1 as=h b"],
+        ends: vec![How::Failed, How::Ok, How::Lost],
+        late: true,
+        time: true,
+        crashes: 1,
+        others: vec!["stop a", "stop-all"],
+        ..Menu::default()
+    };
+    /// SC-14, SC-19, J-17: signs of work, questions, more time, and stops around the limits.
+    activity = Menu {
+        launches: vec!["launch closure idle=20 run=30 total=50 grace=10 as=g a"],
+        beats: true,
+        ends: vec![How::Ok, How::Failed],
+        time: true,
+        others: vec![
+            "stop a",
+            "extend a 15",
+            "question a c1 running",
+            "question a c1 completed",
+            "call a c2 args=1",
+            "after 5",
+        ],
+        extends: 2,
+        ..Menu::default()
+    };
+    /// SC-14, BAR-14: limits that nobody set, and a group of which nothing is heard.
+    long_silence = Menu {
+        launches: vec!["launch as=g a", "launch agent as=h b"],
+        beats: true,
+        binds: true,
+        ends: vec![How::Ok],
+        long_time: true,
+        others: vec!["stop b"],
+        ..Menu::default()
+    };
+    /// SC-11: slots that become fewer and more.
+    slots = Menu {
+        slots: Some(1),
+        launches: vec!["launch closure as=g a b", "launch closure as=h c"],
+        ends: vec![How::Ok],
+        crashes: 1,
+        others: vec!["set-slots 2", "set-slots 1", "set-slots none", "stop b"],
+        ..Menu::default()
+    };
+    /// SC-9 with a rate: what stands aside starts first, once there is room.
+    rates = Menu {
+        slots: Some(2),
+        rate: Some((1, 20)),
+        launches: vec!["launch as=g a b", "launch in=t queue=30 as=h c", "launch closure as=i d"],
+        ends: vec![How::Ok],
+        time: true,
+        others: vec!["session t", "stop b", "set-slots 1"],
+        ..Menu::default()
+    };
     /// RE-3: parts of a run and of a turn.
     parts = Menu {
         launches: vec!["launch closure as=g a", "start agent as=h b"],

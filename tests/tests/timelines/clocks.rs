@@ -38,7 +38,7 @@ fn an_hour_back_keeps_order_and_limits() {
             note clock_jump -3600001
             job.stopping a error/timeout
             -> Polite stop of a
-            run.ended a failed
+            run.ended a failed: `timeout` of 1.0s passed; it failed
             job.ended a error/timeout.run
             group.fired none_ok [a error/timeout]
         "#]],

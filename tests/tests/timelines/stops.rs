@@ -97,7 +97,7 @@ fn the_run_limit_counts_from_the_start() {
             run.started b
             job.stopping b error/timeout
             -> Polite stop of b
-            run.ended b failed
+            run.ended b failed: `timeout` of 50ms passed; it failed
             job.ended b error/timeout.run
             group.fired partial [a completed, b error/timeout]
         "#]],
@@ -116,7 +116,7 @@ fn a_run_limit_that_nothing_ends_is_unreaped_as_timeout() {
             job.stopping a error/timeout
             -> Polite stop of a
             -> Forced stop of a
-            run.ended a failed
+            run.ended a failed: `timeout` of 50ms passed; it did not end after the forced stop and may still be alive
             note unreaped a
             job.ended a error/timeout.run unreaped
             group.fired none_ok [a error/timeout]

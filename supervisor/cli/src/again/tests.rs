@@ -39,6 +39,8 @@ fn earlier(tasks: Vec<Task>, policy: Policy) -> Earlier {
 #[test]
 fn the_rest_runs_where_it_ran_and_a_flag_wins() {
     let mut own = task("own");
+    // A limit that could never pass beside the flag is lowered to it.
+    own.limits.idle_ms = Some(60_000);
     let Spec::Command(command) = &mut own.spec else { panic!() };
     command.cwd = Some("sub".into());
     let flags = Flags {
@@ -50,6 +52,7 @@ fn the_rest_runs_where_it_ran_and_a_flag_wins() {
     assert_eq!(plan.again_of, Some(from()));
     let Spec::Command(done) = &plan.tasks[0].spec else { panic!() };
     assert_eq!((&done.cwd, plan.tasks[0].limits.run_ms), (&None, None));
+    assert_eq!(plan.tasks[1].limits.idle_ms, Some(1_000));
     for (place, folder) in [(1, "/there/sub"), (2, "/there/")] {
         let Spec::Command(command) = &plan.tasks[place].spec else { panic!() };
         assert_eq!(command.cwd.as_deref(), Some(Path::new(folder)));

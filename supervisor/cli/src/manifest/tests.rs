@@ -36,6 +36,7 @@ deadline = "2h"
 fail_on = "none_ok"
 cwd = "work"
 env = { A = "top", B = "top" }
+limits = { total_timeout = "1h", start_timeout = "10s", idle = "10m", retries = 2 }
 
 [[task]]
 id = "first"
@@ -45,6 +46,7 @@ cwd = "/elsewhere"
 env = { B = "own" }
 timeout = "500ms"
 queue_timeout = "1m"
+idle = "400ms"
 output_bytes_max = 1000
 
 [[task]]
@@ -61,7 +63,10 @@ fn every_key_is_understood() {
     assert_eq!(plan.policy, Policy { ok: Some(1), not_ok: Some(2), at_ms: Some(7_200_000) });
     let [first, second] = plan.tasks.as_slice() else { panic!("{plan:?}") };
     assert_eq!((first.label.as_str(), second.label.as_str()), ("the first", "task_2"));
-    assert_eq!((first.limits.run_ms, first.limits.queue_ms), (Some(500), Some(60_000)));
+    let (own, common) = (first.limits, second.limits);
+    assert_eq!((own.run_ms, own.queue_ms, own.idle_ms), (Some(500), Some(60_000), Some(400)));
+    assert_eq!((own.start_ms, own.total_ms, own.retries), (Some(500), Some(3_600_000), Some(2)));
+    assert_eq!((common.run_ms, common.idle_ms, common.start_ms), (None, Some(600_000), Some(10_000)));
     let (first, second) = (command(first), command(second));
     assert_eq!(first.line, CommandLine::Argv(vec!["printf".into(), "%s".into(), "x".into()]));
     assert_eq!(first.output_bytes_max, Some(1000));
@@ -156,7 +161,7 @@ cmd = "true"
         &expect![[r#"
             m.toml:2:1: concurency: unknown key; did you mean `concurrency`?
             m.toml:3:1: timeout: unknown key; it belongs into a [[task]]
-            m.toml:4:1: wholly_unknown: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, task
+            m.toml:4:1: wholly_unknown: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, limits, task
             m.toml:5:13: release.okay: unknown key; the keys here are ok, not_ok
             m.toml:5:23: release.never: unknown key; the keys here are ok, not_ok
             m.toml:9:1: comand: unknown key; did you mean `command`?
@@ -186,17 +191,14 @@ on_failed_dependency = "skip"
 budget = 1
 "#,
         &expect![[r#"
-            m.toml:2:2: limits: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, task
-            m.toml:3:2: budget: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, task
-            m.toml:6:1: agent: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
-            m.toml:7:1: prompt: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
-            m.toml:8:1: stdin: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
-            m.toml:9:1: idle: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
-            m.toml:10:1: retries: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
-            m.toml:11:1: resume: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
-            m.toml:12:1: depends: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
-            m.toml:13:1: on_failed_dependency: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
-            m.toml:14:1: budget: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, queue_timeout, output_bytes_max
+            m.toml:3:2: budget: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, limits, task
+            m.toml:6:1: agent: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
+            m.toml:7:1: prompt: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
+            m.toml:8:1: stdin: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
+            m.toml:11:1: resume: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
+            m.toml:12:1: depends: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
+            m.toml:13:1: on_failed_dependency: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
+            m.toml:14:1: budget: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
         "#]],
     );
 }
@@ -438,4 +440,40 @@ fn the_page_of_the_manifest_has_a_row_for_each_key_and_no_other() {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let keys: Vec<&str> = rows.map(|(key, _)| key.trim_matches(['[', ']'])).collect();
     assert_eq!(keys, [&TOP_KEYS[..], &TASK_KEYS].concat());
+}
+
+#[test]
+fn limits_that_contradict_are_refused_with_both_names() {
+    check(
+        "[limits]\nidle = '2m'\ntotal_timeout = '1m'\n[[task]]\nshell = 'true'",
+        &expect![[r#"
+        m.toml:2:8: idle: 2m00s can never pass, since `total_timeout` (1m00s) comes first; lower it, or raise `total_timeout`
+    "#]],
+    );
+    check(
+        "[limits]\ntotal_timeout = '1m'\n[[task]]\nshell = 'true'\ntimeout = '2m'\n[[task]]\nshell = 'true'\nidle = '9s'\ntimeout = '8s'",
+        &expect![[r#"
+            m.toml:5:11: timeout: 2m00s can never pass, since `total_timeout` (1m00s) comes first; lower it, or raise `total_timeout`
+            m.toml:8:8: idle: 9.0s can never pass, since `timeout` (8.0s) comes first; lower it, or raise `timeout`
+        "#]],
+    );
+    check(
+        "limits = { grace = '1s', shell = 'x', retries = 51, timeout = '0s' }\n[[task]]\nshell = 'true'",
+        &expect![[r#"
+            m.toml:1:12: limits.grace: unknown key; the keys here are timeout, idle, queue_timeout, start_timeout, total_timeout, retries
+            m.toml:1:26: limits.shell: unknown key; it belongs into a [[task]]
+            m.toml:1:49: limits.retries: must be a whole number from 0 to 50, not 51
+            m.toml:1:63: limits.timeout: `0s` would end it before it began; leave it out for no limit
+        "#]],
+    );
+}
+
+#[test]
+fn a_common_limit_is_lowered_to_fit_a_tasks_own_and_a_flags() {
+    let text = "[limits]\nidle = '5m'\ntimeout = '10m'\n[[task]]\nshell = 'true'\ntimeout = '1m'";
+    let plan = parsed(text, &Flags::default()).unwrap();
+    assert_eq!((plan.tasks[0].limits.idle_ms, plan.tasks[0].limits.run_ms), (Some(60_000), Some(60_000)));
+    let flags = Flags { timeout: Some(Duration::from_secs(2)), ..Flags::default() };
+    let plan = parsed(text, &flags).unwrap();
+    assert_eq!((plan.tasks[0].limits.idle_ms, plan.tasks[0].limits.run_ms), (Some(2_000), Some(2_000)));
 }

@@ -9,7 +9,7 @@ use fanin_protocol::limits::KEPT_RUNS_MAX;
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
-use crate::common::{Ended, Running, fanin};
+use crate::common::{Ended, Running, fanin, made};
 
 /// A folder to run in, with a state folder of its own below.
 struct Place {
@@ -126,7 +126,7 @@ fn a_run_that_was_killed_runs_again_as_a_whole() {
     let second = "echo x >> second; touch up; until [ -e go ]; do sleep 0.01; done";
     let mut running = Running::start(place.command(&["run", "-c", "1", first, second]));
     running.wait_for("ok    echo x >> first");
-    running.wait_for("start ");
+    made(place.path(), "up");
     running.signal("KILL");
     assert_eq!(running.end().code, None);
     place.touch("go");
@@ -251,6 +251,30 @@ fn a_state_folder_that_takes_nothing_is_one_warning_and_no_more() {
     assert_eq!((json.code, &warning["code"]), (Some(0), &"keep".into()));
     let quiet = place.run(&["--quiet", "--no-keep", "false"]);
     assert_eq!(quiet.stderr, "fanin: exit 1 (some_not_completed)\n");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_state_folder_where_nobody_may_write_is_one_warning_too() {
+    let place = Place::new();
+    // Not even for root.
+    let mut command = place.command(&["run", "--quiet", "echo fine"]);
+    command.env("FANIN_STATE_DIR", "/proc/sys/fanin");
+    let ended = Running::start(command).end();
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(0), 1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("is not kept in /proc/sys/fanin"), "{}", ended.stderr);
+    assert!(ended.stdout.ends_with("    fine\n"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_result_that_cannot_be_kept_is_a_warning_and_the_plan_can_run_again() {
+    let place = Place::new();
+    let in_the_way = "mkdir \"$(echo state/runs/grp_*)/result.json\"";
+    let ended = place.run(&["--quiet", in_the_way, "exit 3"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("fanin: warning: this run is not kept in "), "{}", ended.stderr);
+    fs::remove_dir(place.state().join("runs").join(ended.again()[2]).join("result.json")).unwrap();
+    assert_eq!(Running::start(place.command(&ended.again())).end().code, Some(1));
 }
 
 #[test]

@@ -154,6 +154,15 @@ fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
     receive
 }
 
+/// Waits until a task has made this file.
+pub(crate) fn made(folder: impl AsRef<Path>, name: &str) {
+    let end = Instant::now() + PATIENCE;
+    while !folder.as_ref().join(name).exists() {
+        assert!(Instant::now() < end, "{name} was never made");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Sends a signal by name.
 pub(crate) fn send(pid: u32, name: &str) {
     let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap();

@@ -13,7 +13,15 @@ mod json;
 #[cfg(test)]
 mod junit;
 #[cfg(test)]
+mod large;
+#[cfg(test)]
 mod manifests;
+#[cfg(test)]
+mod nested;
+#[cfg(test)]
+mod notice;
+#[cfg(test)]
+mod on_done;
 #[cfg(test)]
 mod run;
 #[cfg(test)]

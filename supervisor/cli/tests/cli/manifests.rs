@@ -106,15 +106,31 @@ deadline = "1s"
 [[task]]
 shell = "echo answer"
 [[task]]
+label = "sleep 600"
 shell = "sleep 600"
 [[task]]
-shell = "sleep 600"
+label = "sleep 601"
+shell = "sleep 601"
 "#;
     let (ended, _folder) = manifest(text, &[]);
     assert_eq!(ended.code, Some(3), "{}", ended.stdout);
     assert_eq!(ended.last_word(), "fanin: exit 3 (deadline)");
     assert!(ended.stdout.contains("1 completed, 2 cancelled"), "{}", ended.stdout);
     assert!(ended.stdout.contains("    answer\n"), "{}", ended.stdout);
+    // B13: the unfinished ones are named.
+    for name in ["sleep 600", "sleep 601"] {
+        let line = ended.stdout.lines().find(|line| line.contains(name)).unwrap_or_default();
+        assert!(line.contains("stopped with the rest of the group"), "{name}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn a_run_stays_until_all_is_done_whoever_ends_first() {
+    // B13: what ends first writes to a file that what ends last waits for.
+    let text = "[[task]]\nid = 'quick'\nshell = 'echo first; touch go'\n[[task]]\nid = 'slow'\nshell = 'until [ -e go ]; do sleep 0.01; done; sleep 1; echo last'\n";
+    let (ended, _folder) = manifest(text, &["--cwd", "."]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("    first\n") && ended.stdout.ends_with("    last\n"), "{}", ended.stdout);
 }
 
 #[test]

@@ -57,7 +57,17 @@ fn a_task_beyond_its_limit_is_stopped_and_the_others_are_kept() {
     let folder = tempdir().unwrap();
     let ended = run(folder.path(), &["--timeout", "300ms", "echo half; sleep 600", "echo whole"]);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stdout.contains("timed out after 300ms"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("timed out: `timeout` of 300ms passed"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("    whole\n") && ended.stdout.ends_with("    half\n"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_task_that_was_killed_from_outside_says_so_and_the_others_are_kept() {
+    // B16: what the out-of-memory killer does.
+    let folder = tempdir().unwrap();
+    let ended = run(folder.path(), &["echo half; kill -KILL $$", "echo whole"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stdout.contains("killed by signal 9"), "{}", ended.stdout);
     assert!(ended.stdout.contains("    whole\n") && ended.stdout.ends_with("    half\n"), "{}", ended.stdout);
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
 use crate::common::catches;
-use crate::common::{Running, fanin, full, send, wait};
+use crate::common::{Running, fanin, full, made, send, wait};
 use fanin_protocol::limits::{KILL_SLACK, KILL_WAIT, STDERR_WAIT};
 use tempfile::tempdir;
 
@@ -18,15 +18,6 @@ const DEAF: &str = "trap '' TERM; touch deaf; while :; do sleep 0.05; done";
 
 fn start(folder: &tempfile::TempDir, words: &[&str]) -> Running {
     Running::start(fanin(folder.path(), &[&["run"], words].concat()))
-}
-
-/// Waits until a task has made this file.
-fn made(folder: &tempfile::TempDir, name: &str) {
-    let end = Instant::now() + crate::common::PATIENCE;
-    while !folder.path().join(name).exists() {
-        assert!(Instant::now() < end, "{name} was never made");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

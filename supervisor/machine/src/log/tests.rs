@@ -85,11 +85,27 @@ fn at_least_the_tail_is_kept_and_at_most_one_segment_more() {
                 let kept = log.head().0 + 1 - log.oldest().0;
                 let (tail, width) = (tail as u64, tail.min(READ_BATCH) as u64);
                 assert!(kept >= tail.min(log.head().0) && kept < tail + width, "kept {kept} of {tail}");
-                let segments = log.inner.lock().segments.len() as u64;
+                let inner = log.inner.lock();
+                let segments = inner.segments.len() as u64 + u64::from(!inner.open.is_empty());
                 assert_eq!(segments, kept.div_ceil(width));
             }
         }
     }
+}
+
+#[test]
+fn a_reader_that_keeps_up_makes_short_segments_and_the_tail_is_kept_all_the_same() {
+    let (tail, width) = (64, 64);
+    let log = log(tail as usize);
+    for n in 1..=10 * tail {
+        append(&log, 1);
+        assert_eq!(drain(&log, Seq(n - 1), 9), [i64::try_from(n).unwrap()]);
+        let kept = n + 1 - log.oldest().0;
+        assert!(kept >= tail.min(n) && kept < tail + width, "kept {kept}");
+    }
+    assert_eq!(log.inner.lock().segments.len() as u64, tail, "one record each");
+    append(&log, 10 * tail);
+    assert!(log.inner.lock().segments.len() <= 2, "short segments outlive the tail");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The pump: each effect once, in order, never two at a time, and none left behind.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex as Plain;
 
@@ -10,7 +11,7 @@ use loom::thread;
 
 /// Numbers the effects in the order of the changes; effects come back with more where they are told to.
 struct Core {
-    pump: Pump<u8, Effect>,
+    pump: Pump<u8, VecDeque<Effect>>,
     busy: AtomicBool,
     ran: Plain<Vec<u8>>,
 }
@@ -36,11 +37,15 @@ impl Core {
         self.pump.enter(
             |next, queue| {
                 for &then in effects {
-                    queue.push(Effect { number: *next, then });
+                    queue.push_back(Effect { number: *next, then });
                     *next += 1;
                 }
             },
-            |effect| self.effect(effect),
+            |batch| {
+                while let Some(effect) = batch.pop_front() {
+                    self.effect(effect);
+                }
+            },
         );
     }
 

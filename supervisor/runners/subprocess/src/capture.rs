@@ -27,6 +27,7 @@ pub(crate) struct Capture {
     held_out: Vec<u8>,
     held_err: Vec<u8>,
     line: LastLine,
+    is_fed: bool,
 }
 
 impl Capture {
@@ -38,11 +39,13 @@ impl Capture {
             held_out: Vec::new(),
             held_err: Vec::new(),
             line: LastLine::default(),
+            is_fed: false,
         }
     }
 
     /// Takes what was read from one stream.
     pub(crate) fn feed(&mut self, stream: Stream, bytes: &[u8]) {
+        self.is_fed = true;
         let held = match stream {
             Stream::Out => &mut self.held_out,
             Stream::Err => &mut self.held_err,
@@ -69,6 +72,11 @@ impl Capture {
         self.store.push(rest);
         held.drain(..leaving);
         held.extend_from_slice(kept);
+    }
+
+    /// True where something came since the last call.
+    pub(crate) fn take_fed(&mut self) -> bool {
+        std::mem::take(&mut self.is_fed)
     }
 
     /// The latest finished line that is not blank, if there is a newer one than at the last call: one line, safe to

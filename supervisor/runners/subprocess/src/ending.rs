@@ -29,7 +29,7 @@ pub(crate) fn of(status: io::Result<ExitStatus>, survivors: Option<&str>, output
         message = format!("{message}; still alive after SIGKILL: {survivors}");
     }
     let message = text::cut(&message, MESSAGE_BYTES_MAX).to_owned();
-    let failure = code.map(|code| Failure { cause: Cause::Failed, code: Some(code), message });
+    let failure = code.map(|code| Failure::new(Cause::Failed, Some(code), message));
     Ending { failure, exit, output }
 }
 

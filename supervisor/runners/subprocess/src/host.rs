@@ -16,6 +16,9 @@ pub(crate) trait Host: Send + Sync {
     /// Takes the pid of the started command, which is its group's number as well.
     fn bound(&self, pid: u32);
 
+    /// The command has written something: a sign of work.
+    fn beat(&self);
+
     /// Takes the latest line of output.
     fn progress(&self, line: &str);
 }
@@ -34,6 +37,10 @@ impl Host for RunContext {
 
     fn bound(&self, pid: u32) {
         Self::bound(self, Bound { pid: Some(pid), pgid: Some(pid), external_session: None });
+    }
+
+    fn beat(&self) {
+        Self::beat(self);
     }
 
     fn progress(&self, line: &str) {

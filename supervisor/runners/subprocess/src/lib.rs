@@ -38,9 +38,9 @@ mod spawn;
 mod tree;
 mod watch;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use fanin_protocol::{Cause, JobKind, Spec};
+use fanin_protocol::{Cause, CommandSpec, JobKind, PARENT_VARIABLE, ParentMark, Spec};
 use fanin_supervisor::{Ending, RunContext, RunFuture, Runner};
 
 /// Runs command jobs. It needs a tokio runtime with I/O and time enabled.
@@ -75,11 +75,25 @@ impl Runner for SubprocessRunner {
     fn run(&self, spec: Arc<Spec>, context: RunContext) -> RunFuture {
         Box::pin(async move {
             match &*spec {
-                Spec::Command(command) => run::run(command, &context).await,
+                Spec::Command(command) => run::run(&marked(command, &context), &context).await,
                 Spec::Agent(_) => Ending::failed(Cause::Spawn, None, not_a_command(&spec)),
             }
         })
     }
+}
+
+/// The command with the mark of its job in its environment, so that what it starts knows whose child it is.
+fn marked(command: &CommandSpec, context: &RunContext) -> CommandSpec {
+    static DEPTH: LazyLock<u32> = LazyLock::new(|| {
+        // A mark that is none says nothing; a program that minds refuses it before it launches.
+        let ours = ParentMark::read(std::env::var_os(PARENT_VARIABLE).as_deref());
+        ours.ok().flatten().map_or(0, |mark| mark.depth)
+    });
+    let mut command = command.clone();
+    if let Some(mark) = context.parent_mark(*DEPTH) {
+        command.env.insert(PARENT_VARIABLE.to_owned(), mark.to_string());
+    }
+    command
 }
 
 fn not_a_command(spec: &Spec) -> String {

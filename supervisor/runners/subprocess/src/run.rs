@@ -222,7 +222,12 @@ impl<'h> Run<'h> {
             self.watch = None;
             return Poll::Ready(Event::Ended(ended));
         }
-        if !self.pipes.are_closed() && self.pipes.poll_read(cx, &mut self.capture).is_ready() {
+        let was_closed = self.pipes.are_closed();
+        let closed = !was_closed && self.pipes.poll_read(cx, &mut self.capture).is_ready();
+        if self.capture.take_fed() {
+            self.host.beat();
+        }
+        if closed {
             return Poll::Ready(Event::Closed);
         }
         self.poll_alarm(cx)

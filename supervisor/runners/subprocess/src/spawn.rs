@@ -42,13 +42,13 @@ pub(crate) fn spawn(spec: &CommandSpec) -> Result<Child, Failure> {
     if let Some(cwd) = &spec.cwd {
         command.current_dir(cwd);
     }
-    command.spawn().map_err(|error| explain(spec, program, &error))
+    command.spawn().map_err(|error| explain(spec, program, &error).before_start())
 }
 
 /// A failure to start, in words.
 pub(crate) fn failure(code: Code, message: &str) -> Failure {
     let message = text::cut(message, MESSAGE_BYTES_MAX).to_owned();
-    Failure { cause: Cause::Spawn, code: Some(code), message }
+    Failure::new(Cause::Spawn, Some(code), message)
 }
 
 /// Why the system did not start it. "Not found" and "denied" are said of the folder and of the program alike, so

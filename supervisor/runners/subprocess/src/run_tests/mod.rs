@@ -39,6 +39,7 @@ struct TestHost {
     when_bound: Option<WhenBound>,
     pid: AtomicI32,
     lines: Mutex<Vec<String>>,
+    beats: AtomicI32,
     changed: Notify,
 }
 
@@ -59,6 +60,10 @@ impl Host for TestHost {
             when_bound(&self.stop, pid);
         }
         self.changed.notify_waiters();
+    }
+
+    fn beat(&self) {
+        self.beats.fetch_add(1, Ordering::SeqCst);
     }
 
     fn progress(&self, line: &str) {

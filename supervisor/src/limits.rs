@@ -1,0 +1,78 @@
+//! Limits that change while what they bind lives. Nothing that runs is stopped by a call of these.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fanin_machine::{Command, Limit, Reply};
+use fanin_protocol::spec::millis;
+use fanin_protocol::{JobId, Lifetime};
+
+use crate::core::{CallError, Core};
+use crate::launched::Job;
+use crate::supervisor::Supervisor;
+
+impl Supervisor {
+    /// Sets how many jobs may run at once; `None` for any number. More start at once; where fewer may run, what runs
+    /// goes on and nothing starts until enough of it has ended (SC-11).
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Closed`] where the supervisor is shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it does not wait.
+    pub async fn set_slots(&self, slots: impl Into<Option<NonZeroU32>>) -> Result<(), CallError> {
+        let slots = slots.into().map(NonZeroU32::get);
+        self.owner.core().submit(Command::Limit(Limit::Slots(slots))).map(drop)
+    }
+
+    /// Gives a job in its newest lifetime more time: moves the limit of its run and that of all its runs, whichever it
+    /// has. False where it is over or stopping, or has neither (SC-19).
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob); [`Refusal::BadLimit`](crate::Refusal::BadLimit) for no
+    /// time, or a limit that would be longer than ten years; [`CallError::Closed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it does not wait.
+    pub async fn extend_time(&self, job: &JobId, by: Duration) -> Result<bool, CallError> {
+        extend(self.owner.core(), job, None, by)
+    }
+}
+
+impl Job {
+    /// As [`Supervisor::extend_time`], for this lifetime of the job and no other.
+    ///
+    /// # Errors
+    ///
+    /// As there, and [`Refusal::NotCurrent`](crate::Refusal::NotCurrent) where the id has another lifetime now.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it does not wait.
+    pub async fn extend_time(&self, by: Duration) -> Result<bool, CallError> {
+        extend(self.core(), self.id(), Some(self.lifetime()), by)
+    }
+}
+
+fn extend(
+    core: &Arc<Core>,
+    job: &JobId,
+    lifetime: Option<Lifetime>,
+    by: Duration,
+) -> Result<bool, CallError> {
+    let limit = Limit::Extend { job: job.clone(), lifetime, by_ms: millis(by) };
+    match core.submit(Command::Limit(limit))? {
+        Reply::Extended(extended) => Ok(extended),
+        Reply::Done
+        | Reply::Turn(_)
+        | Reply::Answered
+        | Reply::Launched(_)
+        | Reply::Stopped(_)
+        | Reply::Refused(_) => Err(CallError::Poisoned),
+    }
+}
