@@ -120,6 +120,8 @@ pub enum Code {
     Idle,
     /// Failed: a turn without any part, text or usage (J-23).
     NoOutput,
+    /// Failed: it ended well, and left a follow-up unanswered that it had accepted (J-24).
+    Unanswered,
     /// Failed: the same call again and again, without another one between (SC-15).
     NoProgress,
     /// Failed: a command left with another status than 0.
@@ -134,6 +136,8 @@ pub enum Code {
     PermissionDenied,
     /// Spawn: another reason of the system.
     Os,
+    /// Spawn or failed: the shim that held the command's processes together was lost.
+    ShimLost,
     /// A code that a newer writer knows and this reader does not.
     #[serde(other)]
     Unknown,
@@ -149,6 +153,7 @@ impl Code {
             Self::Total => "total",
             Self::Idle => "idle",
             Self::NoOutput => "no_output",
+            Self::Unanswered => "unanswered",
             Self::NoProgress => "no_progress",
             Self::ExitStatus => "exit_status",
             Self::Signal => "signal",
@@ -156,6 +161,7 @@ impl Code {
             Self::BadFolder => "bad_folder",
             Self::PermissionDenied => "permission_denied",
             Self::Os => "os",
+            Self::ShimLost => "shim_lost",
             Self::Unknown => "unknown",
         }
     }

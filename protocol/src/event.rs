@@ -154,6 +154,7 @@ mod tests {
             message: Some("the password is swordfish".into()),
             exit: None,
             output: None,
+            left: None,
         };
         let about = About {
             session: SessionId::parse("main").ok(),

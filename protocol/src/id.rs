@@ -208,6 +208,11 @@ id!(
     "grp_"
 );
 id!(
+    /// Names a message that somebody posts: its key. The result of a group goes by the group's id.
+    MessageId,
+    "msg_"
+);
+id!(
     /// Names a log: a cursor of one log means nothing in another (B-7).
     LogId,
     "log_"

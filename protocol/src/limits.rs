@@ -67,6 +67,24 @@ pub const GRACE_NOW: Duration = Duration::from_secs(2);
 /// From the forced stop to `unreaped`: what a kernel needs to end a killed tree under load (SC-2).
 pub const KILL_WAIT: Duration = Duration::from_secs(3);
 
+/// From the KILL of a job's processes until what is left of them is named: sooner than `KILL_WAIT`, so that the record
+/// of the run can still name it.
+pub const KILL_REPORT: Duration = Duration::from_millis(2000);
+
+/// How much longer than `KILL_REPORT` a shim may take to answer before it counts as lost: one that is stopped or
+/// starved must not keep a job from settling within `KILL_WAIT`.
+pub const SHIM_SLACK: Duration = Duration::from_millis(300);
+
+/// Once a shim is lost: how long what carries the run's mark is looked for and killed. With the two above it ends
+/// before `KILL_WAIT` does.
+pub const SWEEP_WAIT: Duration = Duration::from_millis(500);
+
+/// Once its supervisor is gone: how long a job may take to follow a TERM before the KILL (RE-2).
+pub const ORPHAN_GRACE: Duration = Duration::from_secs(2);
+
+/// Processes that a record names as left over: more would say nothing new, and a fork bomb has thousands.
+pub const LEFT_NAMED_MAX: usize = 16;
+
 /// How long a drain waits for running jobs after a first signal (SH-1).
 pub const DRAIN: Duration = Duration::from_secs(30);
 
@@ -153,6 +171,13 @@ pub const READS_IN_A_ROW: usize = 16;
 /// Read from a pipe at the end, where somebody outside still holds it: the most a pipe can hold (B26).
 pub const PIPE_BYTES_MAX: usize = 1024 * 1024;
 
+/// Rounds in which new processes of a tree are frozen before all of them are killed: a walk can miss a child that is
+/// just being made, and each round leaves fewer that can make any.
+pub const FREEZE_ROUNDS: usize = 8;
+
+/// A message between supervisor and shim: the longest command line in words of one byte, each with its length.
+pub const SHIM_MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Longest pause between two looks whether what a command left is gone; the first ones are shorter.
 pub const LEFTOVER_LOOK: Duration = Duration::from_millis(50);
 
@@ -167,6 +192,13 @@ pub const RESULT_BYTES_MAX: usize = 256 * 1024;
 
 /// Entries of a combined result; above, only members that did not complete are listed.
 pub const RESULT_ENTRIES_MAX: usize = 1_000;
+
+/// Messages that wait in one inbox, or follow-ups that wait for one run: with the longest text each, 64 MiB (SC-12).
+pub const INBOX_MESSAGES_MAX: usize = 256;
+
+/// Keys of posted messages that are remembered, so that one that is posted again is known: far longer than anybody
+/// repeats a call (J-21).
+pub const MESSAGE_KEYS_MAX: usize = 65_536;
 
 /// A panic's text, cut to what a screen shows (SC-7).
 pub const PANIC_BYTES_MAX: usize = 4 * 1024;
@@ -199,6 +231,20 @@ pub const SKIP_BATCHES: usize = 32;
 
 /// Effects whose room a pump keeps for the next change: more came from a burst, and its memory goes back.
 pub const EFFECTS_ROOM: usize = 1_024;
+
+/// How long a call waits for its turn at the gate before it answers `busy`; a step takes microseconds, so that long
+/// means that something is wrong (C-2).
+pub const GATE_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a call holds its thread for the gate before it lets others have it: longer than a step that is not huge.
+pub const GATE_TRY: Duration = Duration::from_millis(1);
+
+/// Pause between two such tries: short for a person, and little work while the gate is stuck.
+pub const GATE_PAUSE: Duration = Duration::from_millis(5);
+
+/// How long a look at the state holds its thread for the gate before it answers `busy`: a look is not awaited, so it
+/// gives up earlier than a call (C-2).
+pub const LOOK_WAIT: Duration = Duration::from_millis(100);
 
 /// Jobs that one step starts at the most: the first of a large fan-out run while the last are still being started,
 /// and no step holds the gate for long.

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Code, Exit, Status};
 use crate::envelope::DecodeError;
-use crate::id::{Fence, GroupId, JobId, Lifetime, LogId, NodeId, Seq, SessionId};
+use crate::id::{Fence, GroupId, JobId, Lifetime, LogId, MessageId, NodeId, Seq, SessionId};
 use crate::job::JobKind;
 use crate::part::ToolPart;
 use crate::policy::{Policy, Threshold};
 use crate::private::Private;
+use crate::process::{Containment, Left};
 use crate::profile::{Bounds, Profile};
 use crate::result::{CombinedResult, Counts, Outcome, Output};
 use crate::shared_limits::SharedLimits;
@@ -165,9 +166,18 @@ pub struct RunBound {
     /// The process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// When it started, in clock ticks since the machine did: a later process of the same number has another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_start: Option<u64>,
+    /// Since which start of the machine the two above hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<Arc<str>>,
     /// Its process group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pgid: Option<u32>,
+    /// How its processes are held together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containment: Option<Containment>,
     /// The agent's own name of its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_session: Option<String>,
@@ -226,6 +236,9 @@ pub struct RunEnded {
     /// What it put out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
+    /// What its processes left, where they left anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Arc<Left>>,
 }
 
 /// `group.sealed`: nobody joins any more; the member list is final.
@@ -286,7 +299,7 @@ pub enum MessageClass {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessagePosted {
     /// Its key.
-    pub key: String,
+    pub key: MessageId,
     /// Whose inbox.
     pub to: NodeId,
     /// Of what kind.
@@ -315,7 +328,9 @@ pub enum TakenBy {
     Inbox,
     /// All its results had been taken by waits before it fired.
     Results,
-    /// Nobody: its parent ended.
+    /// The run of a job, of a follow-up.
+    Run,
+    /// Nobody: whom it was for ended.
     Void,
 }
 
@@ -326,6 +341,9 @@ pub struct MessageTaken {
     pub keys: Vec<GroupId>,
     /// Single results that were taken.
     pub results: Vec<Lifetime>,
+    /// Posted messages that are closed.
+    #[serde(default)]
+    pub messages: Vec<MessageId>,
     /// By whom.
     pub by: TakenBy,
 }

@@ -15,10 +15,11 @@ use tokio::task::AbortHandle;
 
 use crate::context::{RunCell, RunContext};
 use crate::runner::Ending;
+use crate::scope::Scope;
 
 /// A job's work before it starts. It knows the type of its future, so that the future lies in its task and nowhere
 /// else.
-pub(crate) type Body = Box<dyn FnOnce(Start) -> AbortHandle + Send>;
+pub(crate) type Body = Box<dyn FnOnce(Start<'_>) -> AbortHandle + Send>;
 
 /// The same for a job that may run again: each call starts one run.
 pub(crate) type Rerun = Arc<dyn Fn(Start) -> AbortHandle + Send + Sync>;
@@ -31,23 +32,49 @@ pub(crate) enum Work {
     Again(Rerun),
 }
 
-/// A run that is about to start.
-pub(crate) struct Start(pub(crate) Arc<RunCell>);
+/// The work of the jobs of a launch, one each. Where nothing comes of the launch, or it is dropped at the gate, each is
+/// dropped for itself: its destructor is anybody's code.
+#[derive(Default)]
+pub(crate) struct Works(Vec<Option<Work>>);
 
-impl Start {
+impl Works {
+    pub(crate) fn push(&mut self, work: Option<Work>) {
+        self.0.push(work);
+    }
+
+    pub(crate) fn take(mut self) -> Vec<Option<Work>> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Works {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(discard);
+    }
+}
+
+/// A run that is about to start.
+pub(crate) struct Start<'a> {
+    pub(crate) cell: Arc<RunCell>,
+    /// That of the cell's core, at hand.
+    pub(crate) scope: &'a Scope,
+}
+
+impl Start<'_> {
     /// Starts the run's task. `body` is called on it, and makes the future of the run.
     pub(crate) fn spawn<F, Fut>(self, body: F) -> AbortHandle
     where
         F: FnOnce(RunContext) -> Fut + Send + 'static,
         Fut: Future<Output = Ending> + Send + 'static,
     {
-        let Self(cell) = self;
+        let Self { cell, scope } = self;
         let context = RunContext { cell: Arc::clone(&cell) };
-        let core = Arc::clone(cell.core());
+        let run = Arc::clone(&cell);
         // The guard is made here, before the task exists: one aborted before its first poll never runs a line of the
         // body, so a guard made inside would never be dropped (J-20).
-        let guard = Guard::new(move |ending| cell.ended(ending));
-        core.scope.spawn(Run { stage: Stage::Start { start: Some((body, context)) }, guard: Some(guard) })
+        let guard = Guard::new(move |ending| run.ended(ending));
+        let (stage, guard) = (Stage::Start { start: Some((body, context)) }, Some(guard));
+        scope.spawn_leaving(Run { stage, guard, cell })
     }
 }
 
@@ -59,6 +86,7 @@ pin_project! {
         #[pin]
         stage: Stage<F, Fut>,
         guard: Option<Guard<Ending, G>>,
+        cell: Arc<RunCell>,
     }
 
     impl<F, Fut, G: FnOnce(Option<Ending>)> PinnedDrop for Run<F, Fut, G> {
@@ -69,6 +97,7 @@ pin_project! {
                 tracing::warn!(text = %text_of(panic), "a job's destructor panicked while the job was stopped");
             }
             drop(this.guard.take());
+            this.cell.core().scope.tasks().leave();
         }
     }
 }

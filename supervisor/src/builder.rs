@@ -6,14 +6,14 @@ use std::time::Duration;
 use fanin_machine::log::Log;
 use fanin_machine::{Command, Open, Rate, Refusal};
 use fanin_protocol::JobKind;
-use fanin_protocol::limits::{GRACE, GRACE_MAX, LIMIT_MAX, RATE_STARTS_MAX, TAIL_RECORDS};
+use fanin_protocol::limits::{GATE_WAIT, GRACE, GRACE_MAX, LIMIT_MAX, RATE_STARTS_MAX, TAIL_RECORDS};
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{Bounds, Profile};
 use tokio::runtime::Handle;
 
 use crate::chance;
-use crate::clock::{Clock, Clocks, SystemClock};
+use crate::clock::{Clock, Clocks};
 use crate::core::{CallError, Core};
 use crate::runner::Runner;
 use crate::scope::Scope;
@@ -57,9 +57,11 @@ pub struct Builder {
     runners: Vec<Arc<dyn Runner>>,
     slots: Option<usize>,
     grace: Duration,
+    gate: Duration,
     rates: Vec<(JobKind, usize, Duration)>,
     tail: usize,
-    clock: Box<dyn Clock>,
+    /// `None` for the system's.
+    clock: Option<Box<dyn Clock>>,
     sessions: SessionOptions,
 }
 
@@ -69,9 +71,10 @@ impl Default for Builder {
             runners: Vec::new(),
             slots: None,
             grace: GRACE,
+            gate: GATE_WAIT,
             rates: Vec::new(),
             tail: TAIL_RECORDS,
-            clock: Box::new(SystemClock),
+            clock: None,
             sessions: SessionOptions::default(),
         }
     }
@@ -114,6 +117,14 @@ impl Builder {
         self
     }
 
+    /// How long a call waits for its turn before it answers `busy`; without it [`GATE_WAIT`]. A wait's own limit holds
+    /// whatever this is.
+    #[must_use]
+    pub const fn busy_after(mut self, wait: Duration) -> Self {
+        self.gate = wait;
+        self
+    }
+
     /// At most so many jobs of this kind start in any span of that length; further ones wait, and jobs of other kinds
     /// go on. Without it as many start as have slots.
     #[must_use]
@@ -132,7 +143,7 @@ impl Builder {
     /// The wall clock for the times in records.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Box::new(clock);
+        self.clock = Some(Box::new(clock));
         self
     }
 
@@ -164,8 +175,14 @@ impl Builder {
                 .collect(),
         };
         let clocks = Clocks::new(self.clock);
-        let core = Arc::new(Core::new(Log::new(log, self.tail), clocks, Scope::new(runtime), self.runners));
-        core.submit(Command::Open(open))?;
+        let core = Arc::new(Core::new(
+            Log::new(log, self.tail),
+            clocks,
+            Scope::new(runtime),
+            self.runners,
+            self.gate,
+        ));
+        core.submit(Command::Open(open)).await?;
         Ok(Supervisor { owner: Arc::new(Owner::new(core, self.sessions)) })
     }
 

@@ -18,28 +18,45 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn wall_ms(&self) -> u64 {
-        // A clock before 1970 is a broken one; records then carry the last time that made sense.
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        system_ms()
     }
+}
+
+fn system_ms() -> u64 {
+    // A clock before 1970 is a broken one; records then carry the last time that made sense.
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Both clocks of a supervisor.
 #[derive(Debug)]
 pub(crate) struct Clocks {
-    wall: Box<dyn Clock>,
+    /// `None` for the system's.
+    wall: Option<Box<dyn Clock>>,
     /// The monotonic clock counts from here. It stands still while the machine sleeps (SC-16).
     origin: Instant,
 }
 
 impl Clocks {
-    pub(crate) fn new(wall: Box<dyn Clock>) -> Self {
+    pub(crate) fn new(wall: Option<Box<dyn Clock>>) -> Self {
         Self { wall, origin: Instant::now() }
     }
 
-    pub(crate) fn now(&self) -> Now {
-        let mono = u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Now { wall_ms: self.wall.wall_ms(), mono: Mono(mono) }
+    /// The time, behind the gate. `last` is what was read before.
+    pub(crate) fn now(&self, last: &mut Option<Now>) -> Now {
+        let mono = self.mono();
+        let wall_ms = match (&self.wall, &last) {
+            (Some(clock), _) => clock.wall_ms(),
+            // The system's clock is read once a millisecond: many steps fit into one, and a read is a part of a step.
+            (None, Some(last)) if last.mono == mono => last.wall_ms,
+            (None, _) => system_ms(),
+        };
+        *last.insert(Now { wall_ms, mono })
+    }
+
+    /// The time on the machine's clock.
+    pub(crate) fn mono(&self) -> Mono {
+        Mono(u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     /// The moment of a machine's time.

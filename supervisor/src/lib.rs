@@ -38,6 +38,7 @@ mod hosted;
 mod launched;
 mod launcher;
 mod limits;
+mod message;
 mod output;
 mod outputs;
 mod runner;
@@ -54,15 +55,16 @@ mod wake;
 
 pub use builder::{Builder, StartError};
 pub use clock::{Clock, SystemClock};
-pub use context::{Bound, RunContext, ToolCall};
+pub use context::{RunContext, ToolCall};
 pub use core::CallError;
 pub use fanin_bus::{
     Delivery, Event, Filter, FilterError, Since, Snapshot, SubscribeError, Subscription, TryNextError,
 };
-pub use fanin_machine::{JobFilter, Refusal};
+pub use fanin_machine::{Bound, JobFilter, NotAccepted, Refusal};
 pub use fanin_protocol as protocol;
 pub use launched::{Group, GroupResult, Job};
 pub use launcher::{LaunchError, Launcher};
+pub use message::{Message, Queued, Words};
 pub use output::JobOutput;
 pub use runner::{Ending, Failure, RunFuture, Runner};
 pub use session::{Session, SessionOptions};

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use fanin_protocol::cause::Exit;
-use fanin_protocol::{Cause, Code, JobKind, Spec};
+use fanin_protocol::{Cause, Code, JobKind, Left, Spec};
 
 use crate::context::RunContext;
 use crate::output::JobOutput;
@@ -30,7 +30,13 @@ pub trait Runner: Send + Sync + fmt::Debug + 'static {
     /// A sentence that names the input and the way out.
     fn check(&self, spec: &Spec) -> Result<(), String>;
 
-    /// The run. When the future is over, all that it started is gone.
+    /// True where its runs take follow-ups (J-24): it then asks [`RunContext::next_message`], and ends by
+    /// [`RunContext::last_message`].
+    fn takes_messages(&self) -> bool {
+        false
+    }
+
+    /// The run. When the future is over, all that it started is gone, but for what its ending names as left.
     ///
     /// The runner calls [`RunContext::bound`] once it has the work in hand, and ends soon after
     /// [`RunContext::cancelled`], at once after [`RunContext::forced`]. A future that goes on after that is dropped:
@@ -48,6 +54,8 @@ pub struct Ending {
     pub exit: Option<Exit>,
     /// What it put out.
     pub output: JobOutput,
+    /// What its processes left, where they left anything. The job is `unreaped` where that may still be alive.
+    pub left: Option<Left>,
 }
 
 /// Why a run did not end well.
@@ -81,14 +89,14 @@ impl Failure {
 
 impl From<Failure> for Ending {
     fn from(failure: Failure) -> Self {
-        Self { failure: Some(failure), exit: None, output: JobOutput::default() }
+        Self { failure: Some(failure), exit: None, output: JobOutput::default(), left: None }
     }
 }
 
 impl Ending {
     /// The body ended well.
     pub const fn completed(output: JobOutput) -> Self {
-        Self { failure: None, exit: None, output }
+        Self { failure: None, exit: None, output, left: None }
     }
 
     /// The body ended badly.

@@ -53,6 +53,16 @@ pub fn pair(world: &World, op: &Op) -> String {
         Op::Extend(id, _) => format!("Limit extend, {}", job(world, id)),
         Op::TurnPart(id, _, state) => format!("Report turn part {state:?}, {}", turn(world, id)),
         Op::End(id, how) => format!("Report ended {}, {}", ended(*how), job(world, id)),
+        Op::Post(to, key) => {
+            let known = if world.ledger.posts.contains_key(key) { "known" } else { "new" };
+            match to {
+                NodeId::Session(id) => format!("Post words, {known} to {}", session(world, id)),
+                NodeId::Job(id) => format!("Post follow-up, {known} to {}", job(world, id)),
+            }
+        }
+        Op::Listen(id) => format!("Report listens, {}", job(world, id)),
+        Op::Silent(id) => format!("Report silent, {}", job(world, id)),
+        Op::Took(id, _) => format!("Report took, {}", job(world, id)),
         Op::Late(id, how) => {
             let had = if world.host.old_runs.contains_key(id) { "an older life" } else { NOBODY };
             format!("Report ended {}, {had}", ended(*how))
@@ -183,6 +193,17 @@ fn taken(world: &World, wish: &Wish) -> String {
             let owed = world.ledger.owed().any(|(_, group)| group.parent == *id);
             format!("wake, {}, {}", if owed { "owed" } else { "nothing owed" }, node(world, id))
         }
+        Wish::Message(id) => {
+            let owed = world.ledger.owed().any(|(_, group)| group.parent == *id);
+            let words = matches!(id, NodeId::Session(id) if world.ledger.owed_posts(id).next().is_some());
+            let owed = match (owed, words) {
+                (true, true) => "results and words owed",
+                (true, false) => "results owed",
+                (false, true) => "words owed",
+                (false, false) => "nothing owed",
+            };
+            format!("message, {owed}")
+        }
         Wish::Idle => {
             format!("idle, {}", if world.ledger.running > 0 { "jobs run" } else { "no job runs" })
         }
@@ -211,14 +232,15 @@ fn waiter(world: &World, id: WaiterId) -> &'static str {
         Some(Some(Offer::Results(_))) => "holds results",
         Some(Some(Offer::Group(_))) => "holds a group",
         Some(Some(Offer::Wake(..))) => "holds a wake",
+        Some(Some(Offer::Words(_))) => "holds words",
         Some(Some(Offer::Known)) => "holds what is known",
     }
 }
 
 const fn ended(how: How) -> &'static str {
     match how {
-        How::Ok | How::Empty => "well",
-        How::Failed | How::Panic | How::Spawn | How::Os => "badly",
+        How::Ok | How::Empty | How::Stopped => "well",
+        How::Failed | How::Panic | How::Spawn | How::Os | How::Left => "badly",
         How::Safe => "badly and safe",
         How::Lost => "by its guard",
     }

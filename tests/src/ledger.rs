@@ -37,6 +37,10 @@ pub struct Ledger {
     pub runs: BTreeMap<Fence, RunSeen>,
     /// Whose lifetime it is.
     pub lifetimes: BTreeMap<Lifetime, JobId>,
+    /// Posted messages.
+    pub posts: crate::posts::Posts,
+    /// Where each group fired.
+    pub fired_at: BTreeMap<GroupId, u64>,
     /// Fired groups, oldest first.
     pub fired: Vec<GroupId>,
     /// Open runs of jobs.

@@ -13,6 +13,7 @@ pub mod ledger;
 pub mod lending;
 pub mod op;
 pub mod parent;
+pub mod posts;
 pub mod random;
 pub mod recover;
 pub mod search;

@@ -6,8 +6,8 @@ mod print;
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, NodeId, PartKind, PartState, Policy,
-    SessionId,
+    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId, PartKind, PartState,
+    Policy, SessionId,
 };
 
 pub use parse::{Script, script};
@@ -65,6 +65,14 @@ pub enum Op {
     Extend(JobId, u64),
     /// The last run of a job says that it is over.
     End(JobId, How),
+    /// Somebody posts a message: a user's words, or a follow-up.
+    Post(NodeId, MessageId),
+    /// The last run of a job takes follow-ups from now on.
+    Listen(JobId),
+    /// It takes no more.
+    Silent(JobId),
+    /// It has taken one.
+    Took(JobId, MessageId),
     /// The last run of a job's life before this one says that it is over.
     Late(JobId, How),
     /// Somebody says that the last run of the one job is over, at the place of the other.
@@ -117,6 +125,8 @@ pub enum Wish {
     Group(NodeId, GroupId),
     /// The next wake.
     Wake(NodeId),
+    /// The next message of a session, whatever it is.
+    Message(NodeId),
     /// That no run is open.
     Idle,
 }
@@ -129,7 +139,8 @@ impl Wish {
             | Self::Any(by, _)
             | Self::Exact(by, ..)
             | Self::Group(by, _)
-            | Self::Wake(by) => Some(by),
+            | Self::Wake(by)
+            | Self::Message(by) => Some(by),
             Self::Idle => None,
         }
     }
@@ -169,4 +180,8 @@ pub enum How {
     Safe,
     /// Its guard was dropped.
     Lost,
+    /// Badly, and something of it cannot be stopped.
+    Left,
+    /// Well, and what it left behind was stopped.
+    Stopped,
 }

@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fanin_machine::WaiterId;
 use fanin_protocol::record::{RunOutcome, TakenBy};
-use fanin_protocol::{Fence, GroupId, JobId, Lifetime, NodeId, Record};
+use fanin_protocol::{Fence, GroupId, JobId, Lifetime, MessageId, NodeId, Record};
 
 use crate::broken::{Kept, ensure};
 use crate::ledger::{GroupSeen, Ledger};
 use crate::op::Wish;
+use crate::posts::PostSeen;
 
 /// What a parent asked for and has.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +25,8 @@ pub struct Parent {
     pub by_wait: BTreeSet<Lifetime>,
     /// Results that an acknowledged wake delivered in full.
     pub by_wake: BTreeSet<Lifetime>,
+    /// A user's words that were acknowledged.
+    pub words: BTreeSet<MessageId>,
     /// Results that nobody will get: their parent was closed.
     pub void: BTreeSet<Lifetime>,
     /// Those of them that became so in this step: an answer of the step may have been given before or after.
@@ -59,6 +62,8 @@ pub enum Offer {
     Group(GroupId),
     /// A group's result as the wake; in full for these.
     Wake(GroupId, Vec<Lifetime>),
+    /// A user's words.
+    Words(MessageId),
     /// Something that the parent has already.
     Known,
 }
@@ -67,13 +72,16 @@ impl Parent {
     /// The parent after a crash, as far as the records know it: what was acknowledged was recorded.
     pub fn of(ledger: &Ledger) -> Self {
         let mut parent = Self::default();
+        let by_inbox = |post: &&PostSeen| post.taken == Some(TakenBy::Inbox);
+        parent.words =
+            ledger.posts.iter().filter(|(_, post)| by_inbox(post)).map(|(key, _)| key.clone()).collect();
         for job in ledger.lives() {
             match ledger.groups.get(&job.group).and_then(|group| group.taken) {
                 _ if job.taken => parent.by_wait.insert(job.lifetime),
                 Some(TakenBy::Waiter | TakenBy::Results) => parent.by_wait.insert(job.lifetime),
                 Some(TakenBy::Inbox) => parent.by_wake.insert(job.lifetime),
                 Some(TakenBy::Void) => parent.void.insert(job.lifetime),
-                None => false,
+                Some(TakenBy::Run) | None => false,
             };
         }
         parent
@@ -103,7 +111,7 @@ impl Parent {
                 jobs.iter().filter_map(|id| ledger.jobs.get(id)).map(|job| job.lifetime).collect()
             }
             Wish::Exact(_, _, lifetime) => vec![*lifetime],
-            Wish::Group(..) | Wish::Wake(_) | Wish::Idle => Vec::new(),
+            Wish::Group(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Idle => Vec::new(),
         };
         let life = wish.by().and_then(|by| ledger.life_of(by));
         self.waits.insert(waiter, Wait { wish, life, lives, offer: None });
@@ -130,6 +138,12 @@ impl Parent {
             Some(Offer::Wake(_, jobs)) => {
                 let news = jobs.into_iter().filter(|job| !self.void.contains(job)).collect::<Vec<_>>();
                 self.by_wake.extend(news);
+            }
+            // What was void before is not taken by a late acknowledgement.
+            Some(Offer::Words(key)) => {
+                if ledger.posts.get(&key).is_none_or(|post| post.taken != Some(TakenBy::Void)) {
+                    self.words.insert(key);
+                }
             }
             Some(Offer::Known) | None => {}
         }
@@ -177,6 +191,12 @@ impl Parent {
     ///
     /// [`Broken`](crate::Broken) where they differ.
     pub fn compare(&self, ledger: &Ledger) -> Kept {
+        for (key, post) in &ledger.posts {
+            let taken = post.taken == Some(TakenBy::Inbox);
+            ensure(taken == self.words.contains(key), "G6", || {
+                format!("{key} ({post:?}) and its parent differ")
+            })?;
+        }
         for job in ledger.lives() {
             let group = ledger.groups.get(&job.group);
             let taken = job.taken || group.is_some_and(|group| group.taken.is_some());

@@ -3,7 +3,8 @@
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, NodeId, PartKind, PartState, Policy, SessionId,
+    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, MessageId, NodeId, PartKind, PartState, Policy,
+    SessionId,
 };
 
 use crate::broken::Broken;
@@ -34,6 +35,7 @@ pub struct Names {
     jobs: Vec<JobId>,
     groups: Vec<GroupId>,
     sessions: Vec<SessionId>,
+    messages: Vec<MessageId>,
 }
 
 impl Default for Names {
@@ -41,6 +43,7 @@ impl Default for Names {
         Self {
             jobs: (0..NAMES).map(|n| op::job(&format!("j{n}"))).collect(),
             groups: (0..NAMES).map(|n| GroupId::parse(&format!("g{n}")).expect("a name")).collect(),
+            messages: (0..24).map(|n| MessageId::parse(&format!("m{n}")).expect("a key")).collect(),
             sessions: ["s", "t", "u"].map(op::session).to_vec(),
         }
     }
@@ -127,7 +130,7 @@ pub fn operation(word: u64, world: &World, names: &Names) -> Op {
         51..=53 => stop(&mut bits, world, names),
         54 | 55 => limit(&mut bits, world, names),
         56 | 57 => Op::After(bits.pick([0, 1, 10, 50, 100, 500, 3_000, 60_000])),
-        58 => Op::Alarm,
+        58 => message(&mut bits, world, names),
         59 => Op::Wall(bits.pick(JUMPS_MS)),
         60 => match session(&mut bits, names) {
             // One of the sessions is driven by a model, with little room.
@@ -141,6 +144,18 @@ pub fn operation(word: u64, world: &World, names: &Names) -> Op {
             closes[bits.of(closes.len())].clone()
         }
         _ => Op::Alarm,
+    }
+}
+
+/// Words and follow-ups: a few keys, so that some are known.
+fn message(bits: &mut Bits, world: &World, names: &Names) -> Op {
+    let key = names.messages[bits.of(names.messages.len())].clone();
+    match bits.of(8) {
+        0..=2 => Op::Post(NodeId::Session(session(bits, names)), key),
+        3 | 4 => Op::Post(NodeId::Job(job(bits, world, names)), key),
+        5 => Op::Listen(job(bits, world, names)),
+        6 => Op::Silent(job(bits, world, names)),
+        _ => Op::Took(job(bits, world, names), key),
     }
 }
 
@@ -253,6 +268,8 @@ fn how(bits: &mut Bits) -> How {
         How::Safe,
         How::Lost,
         How::Empty,
+        How::Left,
+        How::Stopped,
     ])
 }
 
@@ -278,7 +295,9 @@ fn wait(bits: &mut Bits, world: &World, names: &Names) -> Op {
         0 | 1 => Wish::All(by, jobs(bits)),
         2 => Wish::Any(by, jobs(bits)),
         3 | 4 => Wish::Group(by, group(bits, world, names)),
-        5 | 6 => Wish::Wake(by),
+        5 => Wish::Wake(by),
+        6 if matches!(by, NodeId::Session(_)) => Wish::Message(by),
+        6 => Wish::Wake(by),
         _ => Wish::Idle,
     };
     Op::Wait(waiter, wanted)

@@ -2,14 +2,14 @@
 //! checked.
 
 use fanin_machine::{
-    Close, Command, Effect, Ended, Facts, Launch, Leave, Limit, Member, Mono, Now, Open, Out, Parent as By,
-    Rate, Reply, Report, RunRef, Said, SessionCommand, SessionOpen, State, Stop, StopTarget, Take, WaiterId,
-    Wanted, step,
+    Bound, Close, Command, Effect, Ended, Facts, Launch, Leave, Limit, Member, Mono, Now, Open, Out,
+    Parent as By, Post, PostTarget, Rate, Reply, Report, RunRef, Said, SessionCommand, SessionOpen, State,
+    Stop, StopTarget, Take, WaiterId, Wanted, step,
 };
 use fanin_protocol::record::Level;
 use fanin_protocol::{
-    AgentSpec, Bounds, Cause, Code, CommandSpec, Entry, JobId, JobKind, Lifetime, LogId, NodeId, Output,
-    Private, Profile, Spec,
+    AgentSpec, Bounds, Cause, Code, CommandSpec, Entry, JobId, JobKind, Left, LeftProcess, Lifetime, LogId,
+    NodeId, Output, Private, Profile, Spec,
 };
 use std::sync::Arc;
 
@@ -325,9 +325,7 @@ impl World {
             Op::Stop(aim, grace_ms, cause) => {
                 Command::Stop(Stop { target: self.aim(aim), cause: *cause, grace_ms: *grace_ms })
             }
-            Op::Bind(id) => {
-                report(self.host.runs.get(id), Said::Bound { pid: None, pgid: None, external_session: None })?
-            }
+            Op::Bind(id) => report(self.host.runs.get(id), Said::Bound(Bound::default()))?,
             Op::Part(id, call, kind, state) => report(
                 self.host.runs.get(id),
                 Said::Part {
@@ -363,6 +361,17 @@ impl World {
                 },
             )?,
             Op::End(id, how) => report(self.host.runs.get(id), Said::Ended(ended(id, *how)))?,
+            Op::Post(to, key) => Command::Post(Post {
+                to: match to {
+                    NodeId::Session(id) => PostTarget::Session(id.clone()),
+                    NodeId::Job(id) => PostTarget::Job(id.clone()),
+                },
+                key: key.clone(),
+                text: format!("words of {key}").into(),
+            }),
+            Op::Listen(id) => report(self.host.runs.get(id), Said::Listens)?,
+            Op::Silent(id) => report(self.host.runs.get(id), Said::Silent)?,
+            Op::Took(id, key) => report(self.host.runs.get(id), Said::Took(key.clone()))?,
             Op::Late(id, how) => report(self.host.old_runs.get(id), Said::Ended(ended(id, *how)))?,
             Op::Forged(run, at) => {
                 let (run, at) = (self.host.runs.get(run)?, self.host.runs.get(at)?);
@@ -397,6 +406,8 @@ impl World {
             Wish::Exact(by, id, lifetime) => Wanted::Exact(self.by(by)?, id.clone(), *lifetime),
             Wish::Group(by, group) => Wanted::Group(self.by(by)?, group.clone()),
             Wish::Wake(by) => Wanted::Wake(self.by(by)?),
+            Wish::Message(NodeId::Session(id)) => Wanted::Message(id.clone()),
+            Wish::Message(NodeId::Job(_)) => return None,
             Wish::Idle => Wanted::Idle,
         })
     }
@@ -465,22 +476,34 @@ fn ended(id: &JobId, how: How) -> Ended {
             invalid_utf8: false,
         })
     };
-    let failed = |cause, code, message: &str| Ended::Failed {
+    let ended_badly = |cause, code, message: &str, left: Option<Left>| Ended::Failed {
         cause,
         code,
         message: message.into(),
         output: output(),
         exit: None,
+        left: left.map(Arc::new),
         is_safe: how == How::Safe,
     };
+    let failed = |cause, code, message| ended_badly(cause, code, message, None);
+    let survivor = || LeftProcess { pid: 7, pid_start: 70, program: "stubborn".into() };
     match how {
-        How::Ok => Ended::Completed { output: output(), exit: None },
-        How::Empty => Ended::Completed { output: None, exit: None },
+        How::Ok => Ended::Completed { output: output(), exit: None, left: None },
+        How::Empty => Ended::Completed { output: None, exit: None, left: None },
         How::Failed => failed(Cause::Failed, None, "it failed"),
         How::Panic => failed(Cause::Panic, None, "it panicked"),
         How::Spawn => failed(Cause::Spawn, Some(Code::ProgramNotFound), "no such program"),
         How::Os => failed(Cause::Spawn, Some(Code::Os), "no more processes"),
         How::Safe => failed(Cause::Failed, None, "it did not come up"),
         How::Lost => Ended::Lost,
+        How::Left => {
+            let left = Left { alive: [survivor()].into(), ..Left::default() };
+            ended_badly(Cause::Failed, Some(Code::Os), "it left something", Some(left))
+        }
+        How::Stopped => Ended::Completed {
+            output: output(),
+            exit: None,
+            left: Some(Left { stopped: 1, ..Left::default() }.into()),
+        },
     }
 }

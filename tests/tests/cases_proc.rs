@@ -9,8 +9,11 @@ use fanin_supervisor::{Cancelled, Delivery, Filter, JobSpec, Session, Since, Sup
 use fanin_tests::cases::process::{Pids, asleep, assert_gone, group, signal, until};
 use fanin_tests::cases::*;
 
+/// A program that is its own shim; without one, commands are tested where their runner is.
+const HOST: &str = env!("CARGO_BIN_EXE_host");
+
 async fn start_commands(slots: usize) -> (Supervisor, Session, Pids) {
-    let builder = Supervisor::builder().slots(slots).runner(SubprocessRunner::new());
+    let builder = Supervisor::builder().slots(slots).runner(SubprocessRunner::with_shim(HOST));
     let supervisor = builder.start().await.unwrap();
     let session = supervisor.session("parent").await.unwrap();
     let pids = Pids::of(&supervisor).await;

@@ -96,11 +96,11 @@ async fn family(ctx: RunContext) -> Result<JobOutput, JobError> {
 async fn a_cancelled_parent_takes_all_five_children_along() {
     let (supervisor, session) = start_with_slots(4).await;
     let parent = session.start(JobSpec::run("parent", family)).await.unwrap();
-    until(|| supervisor.list(&JobFilter::default()).jobs.len() == 6).await;
+    until(|| supervisor.list(&JobFilter::default()).unwrap().jobs.len() == 6).await;
     parent.cancel().await.unwrap();
     let entry = soon(parent.wait(Duration::from_secs(15))).await.unwrap();
     assert_eq!((entry.status, entry.cause), (Status::Cancelled, Some(Cause::User)));
-    let jobs = supervisor.list(&JobFilter::default()).jobs;
+    let jobs = supervisor.list(&JobFilter::default()).unwrap().jobs;
     let children: Vec<_> = jobs.iter().filter(|info| info.job != *parent.id()).collect();
     assert_eq!(children.len(), 5);
     assert!(

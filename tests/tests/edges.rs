@@ -131,11 +131,7 @@ fn crates_name_only_the_crates_that_they_may_name() {
 fn crates_of_others_stay_where_they_belong() {
     let packages = packages();
     for (theirs, ours) in ALONE {
-        let mut ours: BTreeSet<&str> = ours.iter().copied().collect();
-        // Decision 0004: until fanin-process exists.
-        if *theirs == "rustix" && !exists(&packages, "process") {
-            ours.insert("subprocess");
-        }
+        let ours: BTreeSet<&str> = ours.iter().copied().collect();
         for package in packages.iter().filter(|package| !ours.contains(package.name.as_str())) {
             let names = package.dependencies.iter().any(|dependency| dependency.name == *theirs);
             assert!(!names, "fanin-{} names {theirs}", package.name);

@@ -36,6 +36,7 @@ fn taken(keys: &[&str], results: &[u64]) -> Record {
     MessageTaken {
         keys: keys.iter().map(|id| group(id)).collect(),
         results: results.iter().map(|lifetime| Lifetime(*lifetime)).collect(),
+        messages: Vec::new(),
         by: TakenBy::Waiter,
     }
     .into()
@@ -79,6 +80,7 @@ fn a_record_that_does_not_fit_changes_nothing() {
             message: None,
             exit: None,
             output: None,
+            left: None,
         })
     };
     let part = ToolPart::pending(run, "c1".into(), "tool".into(), PartKind::Tool, 5);

@@ -49,14 +49,24 @@ pub(crate) fn about(session: &str, job: &str, group: &str) -> About {
 pub(crate) fn run_ended() -> Record {
     let message = Some("the password is swordfish".into());
     let (outcome, next) = (RunOutcome::Failed, Next::Settle);
-    RunEnded { run: Fence(2), outcome, next, cause: None, code: None, message, exit: None, output: None }
-        .into()
+    RunEnded {
+        run: Fence(2),
+        outcome,
+        next,
+        cause: None,
+        code: None,
+        message,
+        exit: None,
+        output: None,
+        left: None,
+    }
+    .into()
 }
 
 /// A record that closes the messages of several groups.
 pub(crate) fn taken(groups: &[&str]) -> Record {
     let keys = groups.iter().map(|group| GroupId::parse(group).unwrap()).collect();
-    MessageTaken { keys, results: Vec::new(), by: TakenBy::Inbox }.into()
+    MessageTaken { keys, results: Vec::new(), messages: Vec::new(), by: TakenBy::Inbox }.into()
 }
 
 /// All that is there, as `seq` for an event and `-missed` for a lag.

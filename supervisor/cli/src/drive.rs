@@ -25,6 +25,9 @@ use crate::stderr::Stderr;
 use crate::tasks::{Member, Origin, Tasks};
 use crate::words::Words;
 
+/// This program, also where its file was replaced since: it holds each task as a shim.
+const SELF: &str = "/proc/self/exe";
+
 /// Why a run could not be brought to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DriveError {
@@ -109,8 +112,11 @@ pub(crate) async fn run(
     let github = GitHub::of_environment().filter(|_| !args.no_github && prepared.parent.is_none());
     let ways = Ways { args, github, stderr };
     prepared.warnings.iter().for_each(|warning| ways.tell(warning));
-    let supervisor =
-        Supervisor::builder().runner(SubprocessRunner::new()).slots(plan.concurrency).start().await?;
+    let supervisor = Supervisor::builder()
+        .runner(SubprocessRunner::with_shim(SELF))
+        .slots(plan.concurrency)
+        .start()
+        .await?;
     let patience = Patience::new(args.drain, prepared.parent.as_ref());
     let notices = obey(signals, supervisor.clone(), patience);
     let words = Words::new(plan.left().map(|task| task.limits).collect());

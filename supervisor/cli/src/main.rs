@@ -43,6 +43,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use fanin_protocol::GroupId;
 use fanin_protocol::limits::STDERR_WAIT;
+use fanin_subprocess::shim;
 
 use crate::drive::{DriveError, Driven};
 use crate::exit::Exit;
@@ -51,6 +52,10 @@ use crate::signals::Signals;
 use crate::stderr::Stderr;
 
 fn main() -> ExitCode {
+    // Before anything else: there is one for each task, and all that is done here is done for each of them.
+    if shim::is_called() {
+        return shim::main();
+    }
     let stderr = match Stderr::open() {
         Ok(stderr) => stderr,
         Err(error) => {

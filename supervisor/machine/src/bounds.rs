@@ -29,7 +29,7 @@ pub(crate) fn check(state: &State, request: &Launch, parent: Node) -> Result<(),
         let Some(Spec::Agent(agent)) = member.spec.as_deref() else { continue };
         let (bytes, max) = (agent.prompt.len(), bounds.prompt_bytes);
         if bytes > max {
-            return Err(Refusal::TooLarge { index, job: member.id.clone(), bytes, max });
+            return Err(Refusal::TooLarge { index: Some(index), bytes, max });
         }
     }
     if let Some(max) = bounds.spawn_total {

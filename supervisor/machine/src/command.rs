@@ -1,13 +1,14 @@
 //! What can be asked of the machine: eleven of the model's twelve commands. `Post` comes with what needs it. Ids and chance come in with the command; the machine makes none.
 
+use std::fmt;
 use std::sync::Arc;
 
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{
-    Bounds, BoundsError, Cause, Code, Fence, GroupId, JobId, JobKind, Lifetime, LogId, Output, PartKind,
-    PartState, Policy, Profile, SessionId, SharedLimits, Spec, Status,
+    Bounds, BoundsError, Cause, Code, Containment, Fence, GroupId, JobId, JobKind, Left, Lifetime, LogId,
+    MessageId, Output, PartKind, PartState, Policy, Profile, SessionId, SharedLimits, Spec, Status,
 };
 
 use crate::clock::Mono;
@@ -24,6 +25,8 @@ pub enum Command {
     Session(SessionCommand),
     /// Creates jobs: all or none.
     Launch(Launch),
+    /// A message to an inbox or to a run.
+    Post(Post),
     /// Somebody begins to wait.
     Take(Take),
     /// A waiter left, or gives back what it was offered (BAR-12).
@@ -170,6 +173,52 @@ pub struct Launch {
     pub members: Vec<Member>,
 }
 
+/// `Post`.
+#[derive(Debug, Clone)]
+pub struct Post {
+    /// To whom.
+    pub to: PostTarget,
+    /// Its key. Where it is known already, nothing is posted.
+    pub key: MessageId,
+    /// Its text.
+    pub text: Arc<str>,
+}
+
+/// To whom a message goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PostTarget {
+    /// The inbox of a session: a user's words.
+    Session(SessionId),
+    /// The run of a job in its newest life: a follow-up.
+    Job(JobId),
+    /// The run of a job in this life and no other.
+    Exact(JobId, Lifetime),
+}
+
+/// Why a follow-up was not accepted (J-24).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NotAccepted {
+    /// It does not run yet.
+    NotStarted,
+    /// Its runner takes no follow-ups, does not yet, or does no longer.
+    NotListening,
+    /// It is being stopped.
+    Stopping,
+    /// It is over.
+    Over,
+}
+
+impl fmt::Display for NotAccepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotStarted => "it has not started",
+            Self::NotListening => "its runner takes none now",
+            Self::Stopping => "it is being stopped",
+            Self::Over => "it is over",
+        })
+    }
+}
+
 /// Names a waiter; the host gives the number and never uses it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WaiterId(pub u64);
@@ -206,6 +255,8 @@ pub enum Wanted {
     Group(Parent, GroupId),
     /// The next message in the inbox of the one who waits.
     Wake(Parent),
+    /// The next message in a session's inbox, a result or a user's words.
+    Message(SessionId),
     /// No run of a job is open any more.
     Idle,
 }
@@ -263,14 +314,7 @@ pub struct Report {
 #[derive(Debug, Clone)]
 pub enum Said {
     /// The work is in hand.
-    Bound {
-        /// Its process.
-        pid: Option<u32>,
-        /// Its process group.
-        pgid: Option<u32>,
-        /// The agent's own session.
-        external_session: Option<String>,
-    },
+    Bound(Bound),
     /// A tool call moved.
     Part {
         /// The call's id inside the run.
@@ -284,10 +328,33 @@ pub enum Said {
         /// A digest of its arguments, where it is known: equal arguments, equal digests.
         args_hash: Option<u64>,
     },
+    /// It takes follow-ups from now on.
+    Listens,
+    /// It takes no more follow-ups; refused while one is left.
+    Silent,
+    /// It has taken a follow-up.
+    Took(MessageId),
     /// The answer to [`Effect::Probe`](crate::Effect::Probe): when the run last showed a sign of work.
     Beat(Mono),
-    /// The run is over and all of it is gone: task joined, process reaped.
+    /// The run is over and all of it is gone, task joined and process reaped, but for what is named as left.
     Ended(Ended),
+}
+
+/// How to find a run from outside.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// Its process.
+    pub pid: Option<u32>,
+    /// When that started, in clock ticks since the machine did.
+    pub pid_start: Option<u64>,
+    /// Since which start of the machine.
+    pub boot_id: Option<Arc<str>>,
+    /// Its process group.
+    pub pgid: Option<u32>,
+    /// How its processes are held together.
+    pub containment: Option<Containment>,
+    /// The agent's own name of its session.
+    pub external_session: Option<String>,
 }
 
 /// How a run ended, by the word of its body or of its guard.
@@ -299,6 +366,8 @@ pub enum Ended {
         output: Option<Output>,
         /// How its process left.
         exit: Option<Exit>,
+        /// What its processes left.
+        left: Option<Arc<Left>>,
     },
     /// The body ended badly, or could not be started.
     Failed {
@@ -312,6 +381,8 @@ pub enum Ended {
         output: Option<Output>,
         /// How its process left.
         exit: Option<Exit>,
+        /// What its processes left.
+        left: Option<Arc<Left>>,
         /// Nothing of the job had taken effect yet (SC-17).
         is_safe: bool,
     },
@@ -330,6 +401,11 @@ pub enum Reply {
     Answered,
     /// The jobs exist.
     Launched(Launched),
+    /// The message is posted.
+    Posted {
+        /// False where it was known and nothing was posted (J-21).
+        created: bool,
+    },
     /// What became of each stopped job, in launch order.
     Stopped(Vec<(JobId, Stopped)>),
     /// True where the job has more time now; false where it is over or stopping, or has no limit that could move.
@@ -432,18 +508,6 @@ pub enum Refusal {
         /// The bound.
         min: usize,
     },
-    /// A prompt is too long.
-    #[error("job {index}: a prompt of {bytes} bytes; at most {max} are allowed: put the rest into a file")]
-    TooLarge {
-        /// Its place in the call, from 0.
-        index: usize,
-        /// The job.
-        job: JobId,
-        /// The prompt's length.
-        bytes: usize,
-        /// The bound.
-        max: usize,
-    },
     /// The tree has launched all that it may.
     #[error(
         "{asked} jobs more, after {spawned}; a session's tree has at most {max} for life: open another session"
@@ -485,6 +549,33 @@ pub enum Refusal {
         /// What is wrong.
         error: SpecError,
     },
+    /// A follow-up cannot be answered any more, or not yet.
+    #[error("job `{job}` did not accept it: {why}")]
+    NotAccepted {
+        /// The job.
+        job: JobId,
+        /// Why.
+        why: NotAccepted,
+    },
+    /// A prompt or a message is too long.
+    #[error("{}{bytes} bytes; at most {max} are allowed: put the rest into a file", of_job(.index))]
+    TooLarge {
+        /// The job's place in the call, from 0; none of a message.
+        index: Option<usize>,
+        /// Its length.
+        bytes: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// Too many messages wait there.
+    #[error("{max} messages wait there already; let some be taken first")]
+    InboxFull {
+        /// The bound.
+        max: usize,
+    },
+    /// A run that takes no more follow-ups has some left.
+    #[error("{0} follow-ups are left to be taken")]
+    MessagesLeft(usize),
     /// A limit cannot be set to this.
     #[error("{0}")]
     BadLimit(SpecError),
@@ -515,6 +606,11 @@ pub enum Refusal {
     DuplicateWaiter(WaiterId),
 }
 
+/// Begins a text that is about one job of a call.
+fn of_job(index: &Option<usize>) -> String {
+    index.map_or_else(String::new, |index| format!("job {index}: a prompt of "))
+}
+
 impl Refusal {
     /// A stable name; each has a row in `docs/errors.md`.
     pub const fn code(&self) -> &'static str {
@@ -533,13 +629,16 @@ impl Refusal {
             Self::Empty => "empty",
             Self::TooMany { .. } => "too_many",
             Self::TooFew { .. } => "too_few",
-            Self::TooLarge { .. } => "too_large",
             Self::SpawnTotal { .. } => "spawn_total",
             Self::BadBounds(_) => "bad_bounds",
             Self::DuplicateId(_) => "duplicate_id",
             Self::IdInUse(_) => "id_in_use",
             Self::StillReaping { .. } => "still_reaping",
             Self::BadSpec { .. } => "bad_spec",
+            Self::NotAccepted { .. } => "not_accepted",
+            Self::TooLarge { .. } => "too_large",
+            Self::InboxFull { .. } => "inbox_full",
+            Self::MessagesLeft(_) => "messages_left",
             Self::BadLimit(_) => "bad_limit",
             Self::BadPolicy(_) => "bad_policy",
             Self::QueueFull { .. } => "queue_full",

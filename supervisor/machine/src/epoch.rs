@@ -1,7 +1,7 @@
 //! The beginning and the end of an epoch. Recovery has no rules of its own: it closes older runs, and the ordinary
 //! settle loop does the rest.
 
-use fanin_protocol::record::{Next, RunEnded, RunOutcome, StoreClosed, StoreOpened};
+use fanin_protocol::record::{RunEnded, RunOutcome, StoreClosed, StoreOpened};
 use fanin_protocol::{Cause, Fence, JobKind, Seq};
 
 use crate::command::{Open, Refusal, Reply};
@@ -9,7 +9,7 @@ use crate::job::Ending;
 use crate::out::Out;
 use crate::state::{Closing, GroupKey, JobKey, Node, SessionKey, Settings, State};
 use crate::stop::Intent;
-use crate::{dispatch, group, job, launch, retry, run, session, stop, sweep};
+use crate::{dispatch, group, job, launch, message, retry, run, session, stop, sweep};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
 pub(crate) fn is_open(state: &State) -> bool {
@@ -67,17 +67,16 @@ fn older_runs(state: &State) -> Vec<Node> {
 fn close_run(state: &mut State, node: Node, out: &mut Out) {
     let Some(fence) = run::open_fence(state, node) else { return };
     run::close_parts(state, node, out);
+    if let Node::Job(key) = node {
+        message::run_over(state, key, out);
+    }
     out.record(
         state,
         RunEnded {
-            run: fence,
             outcome: RunOutcome::Interrupted,
-            next: Next::Settle,
             cause: Some(Cause::Interrupted),
-            code: None,
             message: Some("the supervisor stopped before the job did".into()),
-            exit: None,
-            output: None,
+            ..run::ended(fence)
         },
     );
     match node {

@@ -28,10 +28,30 @@ pub struct FoldError {
     pub why: &'static str,
 }
 
+/// What the writer of a record knows of where things are. It is checked, and only saves the way over the ids.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Near {
+    /// Nothing.
+    Unknown,
+    /// The job that the record is about.
+    Job(JobKey),
+    /// The open group that a job joins.
+    Group(GroupKey),
+}
+
+impl Near {
+    const fn job(self) -> Option<JobKey> {
+        match self {
+            Self::Job(key) => Some(key),
+            Self::Unknown | Self::Group(_) => None,
+        }
+    }
+}
+
 /// What a record is about, and which run.
 pub(crate) type Subject = (Arc<About>, Option<Fence>);
 
-type Applied = Result<Subject, &'static str>;
+pub(crate) type Applied = Result<Subject, &'static str>;
 
 impl Facts {
     /// Applies a record and says what it is about.
@@ -40,17 +60,16 @@ impl Facts {
     ///
     /// [`FoldError`] where the record does not fit the facts (J-15); they are as before.
     pub fn apply(&mut self, seq: Seq, ts_ms: u64, record: &Record) -> Result<Subject, FoldError> {
-        self.apply_near(seq, ts_ms, record, None)
+        self.apply_near(seq, ts_ms, record, Near::Unknown)
     }
 
-    /// As [`Facts::apply`], by one who knows which job the record is about. The hint is checked, and only saves the
-    /// way over the ids.
+    /// As [`Facts::apply`], by one who knows something of it.
     pub(crate) fn apply_near(
         &mut self,
         seq: Seq,
         ts_ms: u64,
         record: &Record,
-        hint: Option<JobKey>,
+        hint: Near,
     ) -> Result<Subject, FoldError> {
         let about = if seq != self.head.next() {
             Err("its place is not the next one")
@@ -78,7 +97,7 @@ impl Facts {
         Ok(facts)
     }
 
-    fn apply_body(&mut self, seq: Seq, ts_ms: u64, record: &Record, hint: Option<JobKey>) -> Applied {
+    fn apply_body(&mut self, seq: Seq, ts_ms: u64, record: &Record, hint: Near) -> Applied {
         match record {
             Record::StoreOpened(body) => {
                 self.log.get_or_insert_with(|| body.log.clone());
@@ -92,7 +111,7 @@ impl Facts {
             }
             Record::SessionOpened(body) => self.session_opened(&body.session, body.bounds),
             Record::SessionClosed(body) => self.session_closed(&body.session),
-            Record::JobQueued(body) => self.job_queued(seq, ts_ms, body),
+            Record::JobQueued(body) => self.job_queued(seq, ts_ms, body, hint),
             Record::JobStopping(body) => self.job_stopping(body, hint),
             Record::JobEnded(body) => self.job_ended(ts_ms, body, hint),
             Record::RunStarted(body) => self.run_started(Fence(seq.0), ts_ms, body, hint),
@@ -100,8 +119,9 @@ impl Facts {
             Record::RunEnded(body) => self.run_ended(body, hint),
             Record::ToolPart(part) => self.part(part, hint),
             Record::GroupSealed(body) => self.group_sealed(ts_ms, body),
-            Record::GroupFired(body) => self.group_fired(body),
+            Record::GroupFired(body) => self.group_fired(seq, body),
             Record::GroupVoided(body) => self.group_voided(body),
+            Record::MessagePosted(body) => self.message_posted(seq, body),
             Record::MessageTaken(body) => self.message_taken(body),
             Record::LimitsSet(body) => self.limits_set(body, hint),
             Record::Note(body) => {
@@ -111,7 +131,7 @@ impl Facts {
                 Ok((about.unwrap_or_default(), body.run))
             }
             // No command of this version produces them; an older reader of them would be this one.
-            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) => {
+            Record::MessageSent(_) | Record::Usage(_) => {
                 Err("this version does not know what follows from it")
             }
         }
@@ -150,11 +170,16 @@ impl Facts {
         Ok((Arc::clone(&session.about), None))
     }
 
-    fn job_queued(&mut self, seq: Seq, ts_ms: u64, body: &JobQueued) -> Applied {
-        let parent = self.live_node(&body.parent)?;
+    fn job_queued(&mut self, seq: Seq, ts_ms: u64, body: &JobQueued, hint: Near) -> Applied {
+        let group = self.find_own_group(body, hint);
+        // Whoever is a parent of the group is that of the job: it is looked up once for all of a launch.
+        let parent = match group.and_then(|key| self.groups.get(key.index())) {
+            Some(group) if self.is_live(group.parent, &body.parent) => group.parent,
+            _ => self.live_node(&body.parent)?,
+        };
         let session = self.root(parent).ok_or("its session is not known")?;
         let key = JobKey(next_key(self.jobs.len())?);
-        let fits = match self.group_key(&body.group).and_then(|group| self.groups.get(group.index())) {
+        let fits = match group.and_then(|key| self.groups.get(key.index())) {
             Some(group) => {
                 !group.sealed && group.parent == parent && group.members.len() == body.index as usize
             }
@@ -170,7 +195,10 @@ impl Facts {
         if !self.job_index.put(&body.job, key, is, is_over) {
             return Err("the job exists and is not over");
         }
-        let group = self.open_group(&body.group, parent)?;
+        let group = match group {
+            Some(key) => key,
+            None => self.open_group(&body.group, parent)?,
+        };
         let Some(members) = self.groups.get_mut(group.index()) else { return Err("its group is gone") };
         members.members.push(key);
         members.counts.launched += 1;
@@ -200,6 +228,7 @@ impl Facts {
             last: None,
             ended: None,
             taken: false,
+            unanswered: 0,
             below: None,
         });
         self.queued += 1;
@@ -210,11 +239,18 @@ impl Facts {
         Ok(self.about_job(key))
     }
 
-    /// The open group of this id, made where it is new: an open group exists as the jobs that name it.
-    fn open_group(&mut self, id: &GroupId, parent: Node) -> Result<GroupKey, &'static str> {
-        if let Some(key) = self.group_key(id) {
-            return Ok(key);
+    /// The group that a queued job names, where it exists.
+    fn find_own_group(&self, body: &JobQueued, hint: Near) -> Option<GroupKey> {
+        match hint {
+            Near::Group(key) if self.groups.get(key.index()).is_some_and(|group| group.id == body.group) => {
+                Some(key)
+            }
+            Near::Group(_) | Near::Job(_) | Near::Unknown => self.group_key(&body.group),
         }
+    }
+
+    /// Makes a group that is open: it exists as the jobs that name it.
+    fn open_group(&mut self, id: &GroupId, parent: Node) -> Result<GroupKey, &'static str> {
         let key = GroupKey(next_key(self.groups.len())?);
         let session = match parent {
             Node::Session(parent) => {
@@ -246,13 +282,14 @@ impl Facts {
             sealed_at_ms: 0,
             counts: Counts::default(),
             fired: None,
+            fired_at: Seq(0),
             voided: None,
             taken: false,
         });
         Ok(key)
     }
 
-    fn job_stopping(&mut self, body: &JobStopping, hint: Option<JobKey>) -> Applied {
+    fn job_stopping(&mut self, body: &JobStopping, hint: Near) -> Applied {
         let (key, job) = self.find_job(&body.job, hint)?;
         if job.ended.is_some() || job.awaits_start() {
             return Err("the job does not run");
@@ -266,7 +303,7 @@ impl Facts {
         Ok(self.about_job(key))
     }
 
-    fn job_ended(&mut self, at_ms: u64, body: &JobEnded, hint: Option<JobKey>) -> Applied {
+    fn job_ended(&mut self, at_ms: u64, body: &JobEnded, hint: Near) -> Applied {
         let (key, job) = self.find_job(&body.job, hint)?;
         if job.ended.is_some() {
             return Err("the job is over");
@@ -303,7 +340,7 @@ impl Facts {
         Ok(self.about_job(key))
     }
 
-    fn run_started(&mut self, fence: Fence, ts_ms: u64, body: &RunStarted, hint: Option<JobKey>) -> Applied {
+    fn run_started(&mut self, fence: Fence, ts_ms: u64, body: &RunStarted, hint: Near) -> Applied {
         let open = |bound| OpenRun { fence, bound, parts: Vec::new() };
         match &body.node {
             NodeId::Session(id) => {
@@ -338,14 +375,14 @@ impl Facts {
         }
     }
 
-    fn run_bound(&mut self, fence: Fence, hint: Option<JobKey>) -> Applied {
+    fn run_bound(&mut self, fence: Fence, hint: Near) -> Applied {
         let node = self.find_run(fence, hint)?;
         let run = self.open_run(node).ok_or("the run is not open")?;
         run.bound = true;
         Ok(self.about(node))
     }
 
-    fn run_ended(&mut self, body: &RunEnded, hint: Option<JobKey>) -> Applied {
+    fn run_ended(&mut self, body: &RunEnded, hint: Near) -> Applied {
         let node = self.find_run(body.run, hint)?;
         let run = self.open_run(node).ok_or("the run is not open")?;
         if run.parts.iter().any(|part| !part.state.is_terminal()) {
@@ -382,7 +419,7 @@ impl Facts {
         Ok(about)
     }
 
-    fn part(&mut self, part: &ToolPart, hint: Option<JobKey>) -> Applied {
+    fn part(&mut self, part: &ToolPart, hint: Near) -> Applied {
         let node = self.find_run(part.run, hint)?;
         let about = self.about(node);
         let run = self.open_run(node).ok_or("the run is not open")?;
@@ -396,7 +433,7 @@ impl Facts {
     }
 
     /// The slots of a supervisor are set by each opening, so a change of them ends with it and is no fact.
-    fn limits_set(&mut self, body: &LimitsSet, hint: Option<JobKey>) -> Applied {
+    fn limits_set(&mut self, body: &LimitsSet, hint: Near) -> Applied {
         let id = match &body.node {
             None => return Ok(nothing()),
             Some(NodeId::Job(id)) => id,
@@ -434,7 +471,7 @@ impl Facts {
         Ok(self.about_group(key))
     }
 
-    fn group_fired(&mut self, body: &GroupFired) -> Applied {
+    fn group_fired(&mut self, seq: Seq, body: &GroupFired) -> Applied {
         let (key, group) = self.find_group(&body.group)?;
         if group.fired.is_some() || group.voided.is_some() {
             return Err("the group has fired or is voided");
@@ -444,6 +481,7 @@ impl Facts {
         }
         let payload = body.payload.reveal().ok_or("it has no payload")?;
         group.fired = Some(Arc::clone(payload));
+        group.fired_at = seq;
         let parent = group.parent;
         if let Some(below) = self.below_mut(parent) {
             below.open.remove(&key);
@@ -487,6 +525,9 @@ impl Facts {
     fn message_taken(&mut self, body: &MessageTaken) -> Applied {
         // All of it is looked at before anything changes.
         let (groups, jobs) = (self.owed_groups(&body.keys)?, self.owed_results(&body.results)?);
+        let posts = self.owed_posts(&body.messages)?;
+        let to = posts.first().map(|(node, _)| *node);
+        self.take_posts(posts, body.by);
         for key in &groups {
             let Some(group) = self.groups.get_mut(key.index()) else { continue };
             group.taken = true;
@@ -510,7 +551,7 @@ impl Facts {
             // Of several groups only the session is the same.
             ([key, ..], _) => self.about_session_of(*key),
             ([], Some(key)) => self.about_group_of(*key),
-            ([], None) => nothing(),
+            ([], None) => to.map_or_else(nothing, |node| self.about(node)),
         })
     }
 
@@ -536,6 +577,19 @@ impl Facts {
         next_key(index).ok().map(JobKey)
     }
 
+    /// True where the node has this name and may have children.
+    fn is_live(&self, node: Node, id: &NodeId) -> bool {
+        match (node, id) {
+            (Node::Session(key), NodeId::Session(id)) => {
+                self.sessions.get(key.index()).is_some_and(|session| session.id == *id)
+            }
+            (Node::Job(key), NodeId::Job(id)) => {
+                self.jobs.get(key.index()).is_some_and(|job| job.id == *id && job.run.is_some())
+            }
+            (Node::Session(_), NodeId::Job(_)) | (Node::Job(_), NodeId::Session(_)) => false,
+        }
+    }
+
     /// The node of this name, where it may have children.
     fn live_node(&self, id: &NodeId) -> Result<Node, &'static str> {
         match id {
@@ -553,8 +607,8 @@ impl Facts {
         self.sessions.get_mut(key.index()).ok_or("the session is not known")
     }
 
-    fn find_job(&mut self, id: &JobId, hint: Option<JobKey>) -> Result<(JobKey, &mut Job), &'static str> {
-        let hinted = hint.filter(|key| self.jobs.get(key.index()).is_some_and(|job| job.id == *id));
+    fn find_job(&mut self, id: &JobId, hint: Near) -> Result<(JobKey, &mut Job), &'static str> {
+        let hinted = hint.job().filter(|key| self.jobs.get(key.index()).is_some_and(|job| job.id == *id));
         let key = hinted.or_else(|| self.job_key(id)).ok_or("the job is not known")?;
         self.jobs.get_mut(key.index()).map(|job| (key, job)).ok_or("the job is not known")
     }
@@ -564,9 +618,9 @@ impl Facts {
         self.groups.get_mut(key.index()).map(|group| (key, group)).ok_or("the group is not known")
     }
 
-    fn find_run(&self, fence: Fence, hint: Option<JobKey>) -> Result<Node, &'static str> {
+    fn find_run(&self, fence: Fence, hint: Near) -> Result<Node, &'static str> {
         let runs = |key: &JobKey| self.jobs.get(key.index())?.run.as_ref().map(|run| run.fence);
-        let hinted = hint.filter(|key| runs(key) == Some(fence)).map(Node::Job);
+        let hinted = hint.job().filter(|key| runs(key) == Some(fence)).map(Node::Job);
         hinted.or_else(|| self.runs.get(fence)).ok_or("the run is not open")
     }
 
@@ -577,7 +631,7 @@ impl Facts {
         }
     }
 
-    fn about(&self, node: Node) -> Subject {
+    pub(crate) fn about(&self, node: Node) -> Subject {
         match node {
             Node::Job(key) => self.about_job(key),
             Node::Session(key) => self.sessions.get(key.index()).map_or_else(nothing, |session| {
@@ -632,7 +686,7 @@ fn nothing() -> Subject {
 }
 
 /// All of these, where each is there and none twice.
-fn distinct<K: Copy + Ord>(keys: impl Iterator<Item = Option<K>>) -> Option<Vec<K>> {
+pub(crate) fn distinct<K: Copy + Ord>(keys: impl Iterator<Item = Option<K>>) -> Option<Vec<K>> {
     let keys = keys.collect::<Option<Vec<K>>>()?;
     let mut sorted = keys.clone();
     sorted.sort_unstable();
@@ -642,15 +696,17 @@ fn distinct<K: Copy + Ord>(keys: impl Iterator<Item = Option<K>>) -> Option<Vec<
 
 /// What a run left to say, where it is anything.
 fn details(body: &RunEnded) -> Option<Box<RunDetails>> {
-    let RunEnded { message, exit, output, .. } = body;
+    let RunEnded { message, exit, output, left, .. } = body;
     let retry_at_ms = match body.next {
         Next::Retry { not_before_ms } => Some(not_before_ms),
         Next::Settle | Next::Requeue => None,
     };
-    let is_said = message.is_some() || exit.is_some() || output.is_some() || retry_at_ms.is_some();
-    let details =
-        || RunDetails { message: message.clone(), exit: *exit, output: output.clone(), retry_at_ms };
-    is_said.then(|| Box::new(details()))
+    let is_said =
+        message.is_some() || exit.is_some() || output.is_some() || left.is_some() || retry_at_ms.is_some();
+    is_said.then(|| {
+        let (message, output, left) = (message.clone(), output.clone(), left.clone());
+        Box::new(RunDetails { message, exit: *exit, output, left, retry_at_ms })
+    })
 }
 
 fn next_key(len: usize) -> Result<u32, &'static str> {

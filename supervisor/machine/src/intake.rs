@@ -3,7 +3,7 @@
 use crate::command::{Close, Command, Leave, Refusal, Reply, SessionCommand};
 use crate::out::Out;
 use crate::state::State;
-use crate::{epoch, inbox, launch, lend, limit, report, session, stop, timer, waiter};
+use crate::{epoch, inbox, launch, lend, limit, message, report, session, stop, timer, waiter};
 
 /// Decides a command.
 pub(crate) fn decide(state: &mut State, command: Command, out: &mut Out) {
@@ -27,6 +27,7 @@ fn decide_open(state: &mut State, command: Command, out: &mut Out) -> Result<Rep
         Command::Session(SessionCommand::Turn(id)) => session::turn(state, &id, out),
         Command::Session(SessionCommand::Close(id)) => session::close(state, &id, out),
         Command::Launch(request) => launch::launch(state, request, out),
+        Command::Post(request) => message::post(state, request, out),
         Command::Take(take) => waiter::take(state, take, out),
         Command::Release(id, Leave::Left) => waiter::release(state, id),
         Command::Release(id, Leave::Limit) => lend::limit(state, id, out),

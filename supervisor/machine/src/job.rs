@@ -1,13 +1,13 @@
 //! How a job comes to its one end.
 
 use fanin_protocol::record::{JobEnded, Note, NoteCode, RunEnded, RunOutcome, StopTarget};
-use fanin_protocol::{Cause, Code, Status};
+use fanin_protocol::{Cause, Code, Fence, JobId, Record, Status};
 
 use crate::effect::Effect;
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::Owner;
-use crate::{activity, run, stop, sweep, waiter};
+use crate::{activity, message, run, stop, sweep, waiter};
 
 /// How a job ends.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +76,7 @@ pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(last) = &job.last else { return };
     let completed = last.outcome == RunOutcome::Completed;
     let interrupted = last.outcome == RunOutcome::Interrupted;
+    let unreaped = last.is_unreaped();
     let ending = match job.stop {
         Some(stop) => {
             let status = match stop.target {
@@ -86,13 +87,14 @@ pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
                 after: stop.after,
                 completed_anyway: completed,
                 interrupted,
+                unreaped,
                 ..Ending::new(status, Some(stop.cause), stop.code)
             }
         }
-        None if completed => Ending::new(Status::Completed, None, None),
+        None if completed => Ending { unreaped, ..Ending::new(Status::Completed, None, None) },
         None => {
             let cause = last.cause.unwrap_or(Cause::Failed);
-            Ending { interrupted, ..Ending::error(cause, last.code) }
+            Ending { interrupted, unreaped, ..Ending::error(cause, last.code) }
         }
     };
     end(state, key, ending, out);
@@ -126,6 +128,7 @@ pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(fence) = run::open_fence(state, Node::Job(key)) else { return };
     sweep::catch_up(state, key, out);
     run::close_parts(state, Node::Job(key), out);
+    message::run_over(state, key, out);
     let Some(job) = state.job(key) else { return };
     let (id, Some(stop)) = (job.id.clone(), job.stop) else { return };
     let status = match stop.target {
@@ -143,7 +146,7 @@ pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
     };
     let plain = run::ended(fence);
     out.record(state, RunEnded { outcome, cause: Some(stop.cause), code: stop.code, message, ..plain });
-    out.record(state, Note { job: Some(id), run: Some(fence), ..Note::new(NoteCode::Unreaped) });
+    note_unreaped(state, id, fence, out);
     state.memory.forced.remove(&fence);
     state.memory.overdue.remove(&fence);
     activity::run_over(state, key);
@@ -151,4 +154,10 @@ pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
     let ending =
         Ending { after: stop.after, unreaped: true, ..Ending::new(status, Some(stop.cause), stop.code) };
     end(state, key, ending, out);
+}
+
+/// Says that something of a run may still be alive.
+pub(crate) fn note_unreaped(state: &mut State, job: JobId, run: Fence, out: &mut Out) {
+    let note = Note { job: Some(job), run: Some(run), ..Note::new(NoteCode::Unreaped) };
+    out.record(state, Record::Note(note));
 }

@@ -11,6 +11,7 @@ use crate::again;
 use crate::bounds;
 use crate::command::{Launch, Launched, Member, Refusal, Reply};
 use crate::dispatch;
+use crate::fold::Near;
 use crate::out::Out;
 use crate::session;
 use crate::state::{Closing, GroupKey, Job, JobKey, Node, State};
@@ -108,8 +109,13 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
     out.records.reserve(members.saturating_add(1));
     let spawned = bounds::spawned(state, parent);
     let mut jobs = Vec::with_capacity(members);
+    let mut hint = Near::Unknown;
     for (index, member) in (first..).zip(request.members) {
-        jobs.extend(queue(state, parent, &group, index, member, out));
+        let key = queue(state, (parent, hint), &group, index, member, out);
+        if let Some(job) = key.and_then(|key| state.job(key)) {
+            hint = Near::Group(job.group);
+        }
+        jobs.extend(key);
     }
     if !in_turn && let Some(key) = state.facts.group_key(&group) {
         session::seal(state, key, request.policy, None, out);
@@ -124,7 +130,7 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
 
 fn queue(
     state: &mut State,
-    parent: Node,
+    (parent, hint): (Node, Near),
     group: &GroupId,
     index: u32,
     member: Member,
@@ -138,8 +144,9 @@ fn queue(
     {
         state.memory.unreaped.remove(&before);
     }
-    out.record(
+    out.record_near(
         state,
+        hint,
         JobQueued {
             job: member.id,
             parent,

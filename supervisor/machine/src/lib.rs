@@ -24,6 +24,7 @@ mod launch;
 mod lend;
 mod limit;
 pub mod log;
+mod message;
 mod out;
 pub mod pump;
 mod quiet;
@@ -47,9 +48,9 @@ pub mod why;
 
 pub use clock::{Mono, Now};
 pub use command::{
-    Close, Command, Ended, Launch, Launched, Leave, Limit, Member, Open, Parent, Rate, Refusal, Reply,
-    Report, RunNode, RunRef, Said, SessionCommand, SessionOpen, Stop, StopTarget, Stopped, Take, WaiterId,
-    Wanted,
+    Bound, Close, Command, Ended, Launch, Launched, Leave, Limit, Member, NotAccepted, Open, Parent, Post,
+    PostTarget, Rate, Refusal, Reply, Report, RunNode, RunRef, Said, SessionCommand, SessionOpen, Stop,
+    StopTarget, Stopped, Take, WaiterId, Wanted,
 };
 pub use effect::{Answer, Effect, KillStage};
 pub use fold::FoldError;

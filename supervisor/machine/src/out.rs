@@ -5,6 +5,7 @@ use fanin_protocol::{Entry, Record};
 use crate::clock::Mono;
 use crate::command::Reply;
 use crate::effect::Effect;
+use crate::fold::Near;
 use crate::quiet;
 use crate::state::{JobKey, State};
 
@@ -28,22 +29,23 @@ impl Out {
     /// A record that does not fit is a bug of ours (J-15): debug builds panic, release builds refuse it and leave
     /// the facts as they were.
     pub(crate) fn record(&mut self, state: &mut State, record: impl Into<Record>) {
-        self.record_near(state, record, None);
+        self.record_near(state, Near::Unknown, record);
     }
 
     /// As [`Out::record`], for a record about a job whose place is known.
     pub(crate) fn record_of(&mut self, state: &mut State, key: JobKey, record: impl Into<Record>) {
-        self.record_near(state, record, Some(key));
+        self.record_near(state, Near::Job(key), record);
     }
 
-    fn record_near(&mut self, state: &mut State, record: impl Into<Record>, hint: Option<JobKey>) {
+    /// As [`Out::record`], for a record of which something is known beside it.
+    pub(crate) fn record_near(&mut self, state: &mut State, hint: Near, record: impl Into<Record>) {
         let record = record.into();
         let seq = state.facts.head.next();
         let ts_ms = state.facts.ts_ms.max(state.memory.clock.wall_ms());
         match state.facts.apply_near(seq, ts_ms, &record, hint) {
             Ok((about, run)) => {
                 self.records.push(Entry { seq, ts_ms, about, run, record });
-                if let Some(key) = hint {
+                if let Near::Job(key) = hint {
                     quiet::heard(state, key);
                 }
             }

@@ -6,18 +6,20 @@ use fanin_protocol::limits::{CALL_BYTES_MAX, PARTS_PER_RUN_MAX};
 use fanin_protocol::record::{RunBound, RunEnded, RunOutcome, StopTarget};
 use fanin_protocol::{Cause, Code, JobKind, PartKind, PartState, ToolPart, text};
 
-use crate::command::{Ended, Refusal, Reply, Report, Said};
+use crate::command::{Bound, Ended, Refusal, Reply, Report, Said};
 use crate::out::Out;
-use crate::state::{JobKey, Node, State};
+use crate::state::{JobKey, Node, State, StopIntent};
 use crate::timers::{Owner, Purpose};
-use crate::{activity, circuit, repeats, retry, run, session, sweep, tree, waiter};
+use crate::{activity, circuit, job, message, repeats, retry, run, session, sweep, tree, waiter};
 
 /// Takes in a report; its fence was checked.
 pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result<Reply, Refusal> {
     let node = tree::node_of(report.run.node);
     match report.what {
-        Said::Bound { pid, pgid, external_session } => {
-            let record = RunBound { run: report.run.fence, pid, pgid, external_session };
+        Said::Bound(bound) => {
+            let Bound { pid, pid_start, boot_id, pgid, containment, external_session } = bound;
+            let run = report.run.fence;
+            let record = RunBound { run, pid, pid_start, boot_id, pgid, containment, external_session };
             match node {
                 Node::Job(key) => {
                     out.record_of(state, key, record);
@@ -34,6 +36,9 @@ pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result
                 activity::beat(state, key, report.run.fence, at, out);
             }
         }
+        Said::Listens => message::listen(state, report.run),
+        Said::Silent => return message::silence(state, report.run),
+        Said::Took(key) => message::took(state, report.run, key, out),
         Said::Ended(ended) => match node {
             Node::Job(key) => run_ended(state, key, ended, out),
             Node::Session(key) => {
@@ -90,27 +95,36 @@ fn shortened(text: Arc<str>) -> Arc<str> {
 fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     sweep::catch_up(state, key, out);
     run::close_parts(state, Node::Job(key), out);
+    let unanswered = message::run_over(state, key, out);
     let Some(job) = state.job(key) else { return };
     let Some(open) = &job.run else { return };
     let is_safe = matches!(ended, Ended::Failed { is_safe: true, .. });
     let plain = run::ended(open.fence);
     let by_itself = match ended {
-        Ended::Completed { output, exit }
+        Ended::Completed { output, exit, left }
             if job.kind == JobKind::Agent && output.is_none() && open.parts.is_empty() =>
         {
             // The prompt was taken and nothing came of it: that is no success (J-23).
             let message = Some("the agent ended without any output or tool call".into());
             let (cause, code) = (Some(Cause::Failed), Some(Code::NoOutput));
-            RunEnded { outcome: RunOutcome::Failed, cause, code, message, exit, output, ..plain }
+            RunEnded { outcome: RunOutcome::Failed, cause, code, message, exit, output, left, ..plain }
         }
-        Ended::Completed { output, exit } => RunEnded { output, exit, ..plain },
-        Ended::Failed { cause, code, message, output, exit, is_safe: _ } => RunEnded {
+        Ended::Completed { output, exit, left } if unanswered > 0 => {
+            // It had accepted them: the job does not end well before they are taken (J-6, J-24).
+            let message =
+                Some(format!("it ended and left {unanswered} accepted follow-ups unanswered").into());
+            let (cause, code) = (Some(Cause::Failed), Some(Code::Unanswered));
+            RunEnded { outcome: RunOutcome::Failed, cause, code, message, exit, output, left, ..plain }
+        }
+        Ended::Completed { output, exit, left } => RunEnded { output, exit, left, ..plain },
+        Ended::Failed { cause, code, message, output, exit, left, is_safe: _ } => RunEnded {
             outcome: RunOutcome::Failed,
             cause: Some(cause),
             code,
             message: Some(message),
             output,
             exit,
+            left,
             ..plain
         },
         Ended::Lost => RunEnded {
@@ -120,7 +134,34 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
             ..plain
         },
     };
-    let record = match job.stop {
+    let record = as_wished(state, key, job.stop, by_itself);
+    let record = RunEnded { next: retry::next(state, key, &record, is_safe), ..record };
+    let (fence, kind) = (record.run, job.kind);
+    let start_failed = is_failed_start(&record, is_safe);
+    let has_failed = record.outcome != RunOutcome::Completed;
+    let unreaped = record.left.as_ref().is_some_and(|left| left.is_unreaped()).then(|| job.id.clone());
+    out.record_of(state, key, record);
+    if let Some(id) = unreaped {
+        job::note_unreaped(state, id, fence, out);
+    }
+    state.memory.forced.remove(&fence);
+    state.memory.overdue.remove(&fence);
+    activity::run_over(state, key);
+    retry::arm(state, key);
+    waiter::run_over(state, key, out);
+    if has_failed && state.job(key).is_some_and(|job| job.stop.is_none()) {
+        // Its children are stopped first (J-8), and what is owed to this try is not owed to the next.
+        sweep::begin(state, Node::Job(key), None, out);
+    }
+    if start_failed {
+        circuit::failed(state, kind, out);
+    }
+    state.memory.dirty.jobs.push_back(key);
+}
+
+/// How a run counts whose job was told to stop.
+fn as_wished(state: &State, key: JobKey, stop: Option<StopIntent>, by_itself: RunEnded) -> RunEnded {
+    match stop {
         None => by_itself,
         // A run that ended well although it was told to stop keeps that outcome: its effects happened. The job's
         // status follows the wish all the same.
@@ -138,25 +179,7 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
             },
             ..by_itself
         },
-    };
-    let record = RunEnded { next: retry::next(state, key, &record, is_safe), ..record };
-    let (fence, kind) = (record.run, job.kind);
-    let start_failed = is_failed_start(&record, is_safe);
-    let has_failed = record.outcome != RunOutcome::Completed;
-    out.record_of(state, key, record);
-    state.memory.forced.remove(&fence);
-    state.memory.overdue.remove(&fence);
-    activity::run_over(state, key);
-    retry::arm(state, key);
-    waiter::run_over(state, key, out);
-    if has_failed && state.job(key).is_some_and(|job| job.stop.is_none()) {
-        // Its children are stopped first (J-8), and what is owed to this try is not owed to the next.
-        sweep::begin(state, Node::Job(key), None, out);
     }
-    if start_failed {
-        circuit::failed(state, kind, out);
-    }
-    state.memory.dirty.jobs.push_back(key);
 }
 
 /// True where the start failed and the job's own spec is not to blame: only then does it say something of its kind.

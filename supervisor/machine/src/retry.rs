@@ -19,6 +19,10 @@ pub(crate) fn next(state: &State, key: JobKey, ended: &RunEnded, is_safe: bool) 
     if job.stop.is_some() || ended.outcome != RunOutcome::Failed {
         return Next::Settle;
     }
+    // Two of them must not run at once, and nobody knows that the first does not.
+    if ended.left.as_ref().is_some_and(|left| left.is_unreaped()) {
+        return Next::Settle;
+    }
     // What it launched is stopped now, and what that has done is not undone by another try.
     if !state.facts.is_subtree_over(Node::Job(key)) {
         return Next::Settle;

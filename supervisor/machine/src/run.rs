@@ -46,5 +46,6 @@ pub(crate) const fn ended(run: Fence) -> RunEnded {
         message: None,
         exit: None,
         output: None,
+        left: None,
     }
 }

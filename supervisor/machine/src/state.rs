@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::{
-    About, Bounds, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Lifetime,
-    LogId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status, ToolPart,
+    About, Bounds, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Left,
+    Lifetime, LogId, MessageId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status, ToolPart,
 };
 
 use crate::activity::Clocks;
@@ -82,6 +82,10 @@ pub struct Facts {
     pub(crate) session_index: Index<SessionId, SessionKey>,
     pub(crate) job_index: Index<JobId, JobKey>,
     pub(crate) group_index: Index<GroupId, GroupKey>,
+    /// Posted messages that nobody has taken, by whom they are for and by their places.
+    pub(crate) posted: BTreeMap<(Node, Seq), Posted>,
+    /// Keys of posted messages, the newest ones.
+    pub(crate) message_keys: MessageKeys,
     /// Where each open run is.
     pub(crate) runs: Runs,
     /// Open runs of jobs, which are the slots in use. Changed where a run starts or ends, nowhere else.
@@ -128,6 +132,21 @@ pub(crate) struct Below {
     pub(crate) inbox: VecDeque<GroupKey>,
 }
 
+/// A posted message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Posted {
+    pub(crate) key: MessageId,
+    pub(crate) text: Arc<str>,
+}
+
+/// Keys of posted messages: a known one is not posted again (J-21).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct MessageKeys {
+    pub(crate) places: BTreeMap<MessageId, (Node, Seq)>,
+    /// Oldest first.
+    pub(crate) order: VecDeque<MessageId>,
+}
+
 /// A run that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OpenRun {
@@ -162,6 +181,8 @@ pub(crate) struct Job {
     pub(crate) ended: Option<End>,
     /// Its result was taken by a wait of its parent.
     pub(crate) taken: bool,
+    /// Follow-ups that it had accepted and that are void.
+    pub(crate) unanswered: u32,
     /// What it has launched; apart, since most jobs launch nothing.
     pub(crate) below: Option<Box<Below>>,
 }
@@ -192,8 +213,16 @@ pub(crate) struct RunDetails {
     pub(crate) message: Option<Arc<str>>,
     pub(crate) exit: Option<Exit>,
     pub(crate) output: Option<Output>,
+    pub(crate) left: Option<Arc<Left>>,
     /// Another try follows, not before this time (J-7).
     pub(crate) retry_at_ms: Option<u64>,
+}
+
+impl LastRun {
+    /// True where something of it may still be alive.
+    pub(crate) fn is_unreaped(&self) -> bool {
+        self.details.as_ref().and_then(|details| details.left.as_ref()).is_some_and(|left| left.is_unreaped())
+    }
 }
 
 /// How a job ended.
@@ -261,6 +290,8 @@ pub(crate) struct Group {
     /// Cached from the members, changed only where one settles (BAR-1); `launched` is their number.
     pub(crate) counts: Counts,
     pub(crate) fired: Option<Arc<CombinedResult>>,
+    /// Where: its message comes after what was posted before, and before what was posted later.
+    pub(crate) fired_at: Seq,
     pub(crate) voided: Option<Cause>,
     /// The message of the fired group was taken.
     pub(crate) taken: bool,
@@ -342,6 +373,10 @@ pub(crate) struct Memory {
     pub(crate) idle_waiters: Vec<WaiterId>,
     /// When each sealed group was sealed, and whether its deadline passed.
     pub(crate) barriers: BTreeMap<GroupKey, Barrier>,
+    /// Posted messages that a taker holds and has not acknowledged.
+    pub(crate) offered_posts: BTreeMap<(Node, Seq), WaiterId>,
+    /// Runs whose runner takes follow-ups.
+    pub(crate) listening: BTreeSet<Fence>,
     /// The clocks of jobs that have limits of time and have been started.
     pub(crate) clocks: BTreeMap<JobKey, Clocks>,
     /// The last call of each run whose calls are counted.

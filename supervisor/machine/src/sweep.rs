@@ -11,7 +11,7 @@ use crate::clock::Mono;
 use crate::out::Out;
 use crate::state::{GroupKey, JobKey, Node, State};
 use crate::stop::{self, Intent};
-use crate::{group, inbox, job};
+use crate::{group, inbox, job, message};
 
 /// Something to be told to many, and how far that has come.
 #[derive(Debug, Clone, Copy)]
@@ -87,8 +87,9 @@ fn stop_next(state: &mut State, key: GroupKey, next: usize, intent: Intent, out:
 pub(crate) fn void_owed(state: &mut State, node: Node, out: &mut Out) {
     let owed = state.facts.below(node).into_iter().flat_map(|below| &below.inbox);
     let keys: Vec<_> = owed.filter_map(|key| state.group(*key)).map(|group| group.id.clone()).collect();
-    if !keys.is_empty() {
-        out.record(state, MessageTaken { keys, results: Vec::new(), by: TakenBy::Void });
+    let messages = message::keys(state, node);
+    if !keys.is_empty() || !messages.is_empty() {
+        out.record(state, MessageTaken { keys, results: Vec::new(), messages, by: TakenBy::Void });
     }
 }
 

@@ -58,7 +58,7 @@ impl State {
             + memory.idle_waiters.len();
         Held {
             waiters: memory.waiters.len() + indexed,
-            offers: memory.offered.len(),
+            offers: memory.offered.len() + memory.offered_posts.len(),
             timers: memory.timers.len(),
             barriers: memory.barriers.len(),
             clocks: memory.clocks.len() + memory.repeats.len(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fanin_protocol::limits::RESULT_BYTES_MAX;
-use fanin_protocol::{JobId, Lifetime, ResultEntry};
+use fanin_protocol::{JobId, Lifetime, ResultEntry, Seq};
 
 use crate::command::{Parent, Refusal, Reply, Take, WaiterId, Wanted};
 use crate::effect::{Answer, Effect};
@@ -15,7 +15,7 @@ use crate::lend;
 use crate::out::Out;
 use crate::result;
 use crate::state::{GroupKey, JobKey, Node, State};
-use crate::{tree, view};
+use crate::{session, tree, view};
 
 /// A live waiter.
 #[derive(Debug, Clone)]
@@ -37,8 +37,10 @@ pub(crate) enum Wants {
     Jobs { by: Node, jobs: Vec<JobKey>, any: bool },
     /// A group's result.
     Group { by: Node, group: GroupKey },
-    /// The next message of an inbox.
+    /// The next result of an inbox.
     Wake(Node),
+    /// The next message of an inbox, whatever it is.
+    Message(Node),
     /// That no run is open.
     Idle,
 }
@@ -50,6 +52,8 @@ pub(crate) struct Offer {
     pub(crate) results: Vec<JobKey>,
     /// The message of a fired group.
     pub(crate) message: Option<GroupKey>,
+    /// A posted message.
+    pub(crate) post: Option<(Node, Seq)>,
 }
 
 /// Begins to wait. Where the condition is true already the answer comes in this step.
@@ -72,6 +76,7 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
             tree::check_stays(state, by)?;
             Wants::Wake(by)
         }
+        Wanted::Message(id) => Wants::Message(Node::Session(session::find(state, &id)?)),
         Wanted::Idle => Wants::Idle,
     };
     register(state, id, &wants);
@@ -90,7 +95,7 @@ pub(crate) fn look_again(state: &mut State, id: WaiterId, out: &mut Out) {
     match waiter.wants {
         Wants::Jobs { .. } => answer_jobs(state, id, out),
         Wants::Group { group, .. } => group_over(state, group, out),
-        Wants::Wake(by) => inbox::settle(state, by, out),
+        Wants::Wake(by) | Wants::Message(by) => inbox::settle(state, by, out),
         Wants::Idle => {}
     }
 }
@@ -117,7 +122,7 @@ impl Wants {
     /// Who waits.
     pub(crate) const fn by(&self) -> Option<Node> {
         match self {
-            Self::Jobs { by, .. } | Self::Group { by, .. } | Self::Wake(by) => Some(*by),
+            Self::Jobs { by, .. } | Self::Group { by, .. } | Self::Wake(by) | Self::Message(by) => Some(*by),
             Self::Idle => None,
         }
     }
@@ -142,7 +147,7 @@ fn register(state: &mut State, id: WaiterId, wants: &Wants) {
             }
         }
         Wants::Group { group, .. } => state.memory.group_waiters.entry(*group).or_default().push(id),
-        Wants::Wake(by) => state.memory.takers.entry(*by).or_default().push_back(id),
+        Wants::Wake(by) | Wants::Message(by) => state.memory.takers.entry(*by).or_default().push_back(id),
         Wants::Idle => state.memory.idle_waiters.push(id),
     }
 }
@@ -161,7 +166,7 @@ pub(crate) fn forget(state: &mut State, id: WaiterId) -> Option<Waiter> {
             }
         }
         Wants::Group { group, .. } => remove_from(&mut state.memory.group_waiters, *group, id),
-        Wants::Wake(by) => {
+        Wants::Wake(by) | Wants::Message(by) => {
             if let Some(takers) = state.memory.takers.get_mut(by) {
                 takers.retain(|taker| *taker != id);
                 if takers.is_empty() {
@@ -175,6 +180,9 @@ pub(crate) fn forget(state: &mut State, id: WaiterId) -> Option<Waiter> {
         && state.memory.offered.get(&message) == Some(&id)
     {
         state.memory.offered.remove(&message);
+    }
+    if let Some(post) = waiter.offer.as_ref().and_then(|offer| offer.post) {
+        state.memory.offered_posts.remove(&post);
     }
     Some(waiter)
 }
@@ -254,7 +262,7 @@ fn answer_jobs(state: &mut State, id: WaiterId, out: &mut Out) {
             result::entry(state, *key, share).map(|entry| ResultEntry { reference, ..entry })
         })
         .collect();
-    offer(state, id, Offer { results, message: None });
+    offer(state, id, Offer { results, ..Offer::default() });
     out.effect(Effect::Answer { waiter: id, answer: Answer::Jobs { entries, already_delivered } });
 }
 
@@ -274,7 +282,7 @@ pub(crate) fn group_over(state: &mut State, key: GroupKey, out: &mut Out) {
         match &answer {
             Answer::Group { already_delivered, .. } => {
                 let message = (is_own && !already_delivered).then_some(key);
-                offer(state, id, Offer { results: Vec::new(), message });
+                offer(state, id, Offer { message, ..Offer::default() });
             }
             _ => drop(forget(state, id)),
         }
@@ -349,6 +357,9 @@ fn holds_results(state: &State, id: WaiterId, key: GroupKey) -> bool {
                     state.memory.job_waiters.get(member).is_some_and(|waiters| waiters.contains(&id))
                 })
         }
-        (Wants::Jobs { .. } | Wants::Group { .. } | Wants::Wake(_) | Wants::Idle, None) => false,
+        (
+            Wants::Jobs { .. } | Wants::Group { .. } | Wants::Wake(_) | Wants::Message(_) | Wants::Idle,
+            None,
+        ) => false,
     }
 }

@@ -116,7 +116,7 @@ fn waiting(state: &State, key: JobKey) -> Reason {
             Wants::Group { group, .. } => {
                 jobs.extend(state.group(*group).into_iter().flat_map(|group| &group.members))
             }
-            Wants::Wake(by) => {
+            Wants::Wake(by) | Wants::Message(by) => {
                 let open = state.facts.below(*by).into_iter().flat_map(|below| &below.open);
                 jobs.extend(open.filter_map(|group| state.group(*group)).flat_map(|group| &group.members));
             }

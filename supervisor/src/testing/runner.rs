@@ -4,6 +4,7 @@ use std::future::Future;
 use std::panic::Location;
 use std::sync::Arc;
 
+use fanin_machine::Bound;
 use fanin_protocol::spec::CommandLine;
 use fanin_protocol::{JobKind, Spec};
 use parking_lot::Mutex;
@@ -11,7 +12,7 @@ use tokio::sync::watch;
 
 use super::check::limit;
 use super::script::{Script, Step, play};
-use crate::context::{Bound, RunContext};
+use crate::context::RunContext;
 use crate::runner::{RunFuture, Runner};
 
 /// A runner for agents or commands whose jobs follow scripts. Clones are the same runner: register one, keep the other
@@ -209,8 +210,8 @@ impl Runner for FakeRunner {
 
     fn run(&self, spec: Arc<Spec>, context: RunContext) -> RunFuture {
         let (name, asked) = parts(&spec);
-        let label =
-            context.handle().core().look(|state| state.job_info(context.job())).and_then(|info| info.label);
+        let info = context.handle().core().look(|state| state.job_info(context.job())).ok().flatten();
+        let label = info.and_then(|info| info.label);
         let label = label.map_or_else(|| context.job().to_string(), |label| label.to_string());
         let steps = self.0.next(&label, name, &asked);
         let running = self.0.begin(label.clone(), asked.clone());

@@ -1,5 +1,6 @@
 //! Processes as `/proc` shows them, and commands whose processes a test can find.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use fanin_protocol::{JobId, Record};
@@ -120,4 +121,81 @@ impl Pids {
         }
         pids
     }
+}
+
+/// A number of seconds that no other program sleeps for, so that what was started with it is found again: by its
+/// command line, whatever group, session and environment it has by then.
+#[derive(Debug, Clone)]
+pub struct Token(String);
+
+impl Default for Token {
+    fn default() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        // A minute or so: what a failed test leaves behind goes by itself.
+        Self(format!("6{}.{:07}{:05}", next % 10, std::process::id(), next))
+    }
+}
+
+impl Token {
+    /// The line with each `TOKEN` in it replaced.
+    pub fn line(&self, line: &str) -> String {
+        line.replace("TOKEN", &self.0)
+    }
+
+    /// What carries it and is not defunct: pid and command line.
+    ///
+    /// # Panics
+    ///
+    /// Where `/proc` is none.
+    pub fn alive(&self) -> Vec<(u32, String)> {
+        let mut alive = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap() {
+            let Ok(pid) = entry.unwrap().file_name().to_string_lossy().parse::<u32>() else { continue };
+            // The command line of a defunct process is empty.
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            if line.contains(&self.0) && pid != std::process::id() {
+                alive.push((pid, line));
+            }
+        }
+        alive
+    }
+
+    /// How many of those sleep, by their program.
+    pub fn asleep(&self) -> usize {
+        self.alive().iter().filter(|(_, line)| line.starts_with("sleep ")).count()
+    }
+
+    /// Checks that nothing that carries it is alive.
+    #[track_caller]
+    pub fn assert_gone(&self) {
+        assert_eq!(self.alive(), [], "alive with {}", self.0);
+    }
+}
+
+/// Who started a process, or has taken it over.
+///
+/// # Panics
+///
+/// Where there is no such process.
+pub fn parent_of(pid: u32) -> u32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Children of this process that have ended and were not reaped.
+pub fn defunct_children() -> Vec<Member> {
+    let mut children = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap() {
+        let Ok(pid) = entry.unwrap().file_name().to_string_lossy().parse::<u32>() else { continue };
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        let (name, fields) = stat.rsplit_once(')').unwrap();
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        if fields[0] == "Z" && fields[1] == std::process::id().to_string() {
+            let name = name.split_once('(').unwrap().1.to_owned();
+            children.push(Member { pid, name, state: 'Z', parent: std::process::id() });
+        }
+    }
+    children
 }

@@ -45,10 +45,11 @@ impl Ledger {
             Record::GroupSealed(body) => self.group_sealed(body),
             Record::GroupFired(body) => self.group_fired(body),
             Record::GroupVoided(body) => self.group_voided(body),
+            Record::MessagePosted(body) => self.message_posted(body),
             Record::MessageTaken(body) => self.message_taken(body),
             Record::Note(_) => Ok(()),
             Record::LimitsSet(body) => self.limits_set(body),
-            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) => {
+            Record::MessageSent(_) | Record::Usage(_) => {
                 Err(Broken { rule: "G2", what: format!("{} has no command yet", record.kind()) })
             }
         }
@@ -283,6 +284,7 @@ impl Ledger {
     }
 
     fn run_ended(&mut self, body: &RunEnded) -> Kept {
+        self.posts_at_end(body)?;
         let run = self.open_run(body.run)?;
         let open = run.parts.iter().filter(|part| !part.state.is_terminal()).count();
         ensure(open == 0, "G4", || format!("run {} ends with {open} open parts", body.run))?;
@@ -388,6 +390,9 @@ impl Ledger {
                 |(((entry, index), end), life)| {
                     entry.index == index
                         && entry.lifetime == *life
+                        && self
+                            .life(*life)
+                            .is_some_and(|job| entry.unanswered as usize == self.unanswered(job))
                         && entry.job == end.job
                         && (entry.status, entry.cause, entry.code) == (end.status, end.cause, end.code)
                         && !entry.reference
@@ -402,6 +407,7 @@ impl Ledger {
         if let Some(group) = self.groups.get_mut(&body.group) {
             group.fired = Some(payload);
         }
+        self.fired_at.insert(body.group.clone(), self.head);
         self.fired.push(body.group.clone());
         Ok(())
     }
@@ -415,7 +421,9 @@ impl Ledger {
     }
 
     fn message_taken(&mut self, body: &MessageTaken) -> Kept {
-        ensure(!body.keys.is_empty() || !body.results.is_empty(), "G2", || "nothing is taken".into())?;
+        let count = body.keys.len() + body.results.len() + body.messages.len();
+        ensure(count > 0, "G2", || "nothing is taken".into())?;
+        self.posts_taken(&body.messages, body.by)?;
         for id in &body.keys {
             let group = some(self.groups.get_mut(id), "G6", || format!("no group {id}"))?;
             ensure(group.fired.is_some() && group.taken.is_none(), "G6", || format!("{id} is taken"))?;
@@ -427,6 +435,7 @@ impl Ledger {
                 (NodeId::Job(_), TakenBy::Void) => !self.is_idle(&parent),
                 (NodeId::Job(_), TakenBy::Waiter | TakenBy::Inbox) => self.is_idle(&parent),
                 (NodeId::Job(_), TakenBy::Results) => true,
+                (NodeId::Job(_), TakenBy::Run) => false,
             };
             ensure(holds, "BAR-9", || format!("{id} by {:?}", body.by))?;
         }

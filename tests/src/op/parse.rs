@@ -4,8 +4,8 @@
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, NodeId, PartKind, PartState, Policy,
-    Profile, SessionId,
+    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId, PartKind, PartState,
+    Policy, Profile, SessionId,
 };
 
 use super::{Aim, How, Launching, Op, Wish};
@@ -68,6 +68,11 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "part" => Op::Part(words.job(1), words.call(), PartKind::Tool, words.moved()),
         "question" => Op::Part(words.job(1), words.call(), PartKind::Question, words.moved()),
         "turn-part" => Op::TurnPart(words.session(1), words.call(), words.moved()),
+        "post" => Op::Post(words.parent(), message(words.word(1))),
+        "tell" => Op::Post(NodeId::Job(words.job(1)), message(words.word(2))),
+        "listen" => Op::Listen(words.job(1)),
+        "silent" => Op::Silent(words.job(1)),
+        "took" => Op::Took(words.job(1), message(words.word(2))),
         "call" => Op::Call(words.job(1), words.call(), words.number("args").unwrap_or(0)),
         "beat" => Op::Beat(words.job(1)),
         "set-slots" => Op::Slots(Some(words.word(1)).filter(|n| *n != "none").map(|n| number(n) as u32)),
@@ -163,6 +168,7 @@ fn wanted(words: &Words<'_>) -> Wish {
         "group" => Wish::Group(parent, group(words.word(3))),
         "wake" if words.words.len() > 3 => Wish::Wake(NodeId::Session(words.session(3))),
         "wake" => Wish::Wake(parent),
+        "message" => Wish::Message(parent),
         "idle" => Wish::Idle,
         word => panic!("nothing to wait for: `{word}`"),
     }
@@ -236,6 +242,8 @@ impl<'a> Words<'a> {
             "os" => How::Os,
             "safe" => How::Safe,
             "lost" => How::Lost,
+            "left" => How::Left,
+            "stopped" => How::Stopped,
             word => panic!("no end is called `{word}`"),
         }
     }
@@ -263,6 +271,10 @@ impl<'a> Words<'a> {
 
 fn number(text: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("`{text}` is no number"))
+}
+
+fn message(name: &str) -> MessageId {
+    MessageId::parse(name).expect("a message's key")
 }
 
 /// The id of that name.

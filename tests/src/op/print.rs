@@ -51,6 +51,11 @@ impl Display for Op {
             Self::Slots(Some(slots)) => write!(f, "set-slots {slots}"),
             Self::Extend(id, ms) => write!(f, "extend {id} {ms}"),
             Self::End(id, how) => write!(f, "end {id} {how}"),
+            Self::Post(NodeId::Session(id), key) => write!(f, "post in={id} {key}"),
+            Self::Post(NodeId::Job(id), key) => write!(f, "tell {id} {key}"),
+            Self::Listen(id) => write!(f, "listen {id}"),
+            Self::Silent(id) => write!(f, "silent {id}"),
+            Self::Took(id, key) => write!(f, "took {id} {key}"),
             Self::Late(id, how) => write!(f, "late {id} {how}"),
             Self::Forged(run, at) => write!(f, "forged {run} {at}"),
             Self::After(ms) => write!(f, "after {ms}"),
@@ -104,6 +109,8 @@ impl Display for How {
             Self::Os => "os",
             Self::Safe => "safe",
             Self::Lost => "lost",
+            Self::Left => "left",
+            Self::Stopped => "stopped",
         })
     }
 }
@@ -162,6 +169,7 @@ impl Display for Asked<'_> {
             Wish::Exact(by, id, lifetime) => write!(f, "exact {} {id} {lifetime}", By(by)),
             Wish::Group(by, id) => write!(f, "group {} {id}", By(by)),
             Wish::Wake(by) => write!(f, "wake {}", By(by)),
+            Wish::Message(by) => write!(f, "message {}", By(by)),
             Wish::Idle => f.write_str("idle"),
         }
     }

@@ -1,7 +1,7 @@
 //! Which answer may be given when, and that none comes late.
 
 use fanin_machine::{Answer, WaiterId};
-use fanin_protocol::{CombinedResult, GroupId, JobId, Lifetime, NodeId, ResultEntry, SessionId};
+use fanin_protocol::{CombinedResult, GroupId, JobId, Lifetime, MessageId, NodeId, ResultEntry, SessionId};
 
 use super::{Offer, Parent, Wait};
 use crate::broken::{Kept, ensure, some};
@@ -34,6 +34,18 @@ impl Parent {
             (Answer::Group { result, already_delivered }, Wish::Group(_, group)) => {
                 self.group(&wait, group, result, *already_delivered, ledger)?
             }
+            (Answer::Words { key, .. }, Wish::Message(by)) => {
+                let due = self.due_message(by, ledger);
+                ensure(due == Some(Err(key)), "S-2", || format!("{key} is offered, due is {due:?}"))?;
+                Offer::Words(key.clone())
+            }
+            (Answer::Wake(result), Wish::Message(by)) => {
+                let due = self.due_message(by, ledger);
+                ensure(due == Some(Ok(&result.group)), "S-2", || {
+                    format!("{} is offered, due is {due:?}", result.group)
+                })?;
+                self.wake(by, result, ledger)?
+            }
             (Answer::Wake(result), Wish::Wake(by)) => self.wake(by, result, ledger)?,
             (Answer::Voided, Wish::Group(_, group)) => {
                 let voided = ledger.groups.get(group).is_some_and(|group| group.voided);
@@ -51,7 +63,8 @@ impl Parent {
                     NodeId::Job(id) => ledger.jobs.get(id).is_none_or(|job| job.run.is_none()),
                     NodeId::Session(_) => false,
                 });
-                let closed = run_over || matches!(wish, Wish::Wake(by) if ledger.is_going(by));
+                let closed =
+                    run_over || matches!(wish, Wish::Wake(by) | Wish::Message(by) if ledger.is_going(by));
                 ensure(closed || !ledger.open, "SH", || format!("{waiter:?} is told that all is over"))?;
                 self.left(waiter);
                 return Ok(());
@@ -167,18 +180,37 @@ impl Parent {
             .map(|(id, _)| id)
     }
 
+    /// What a taker of any message must get now: a group's result, or the key of a user's words, whichever came first.
+    fn due_message<'a>(
+        &self,
+        by: &'a NodeId,
+        ledger: &'a Ledger,
+    ) -> Option<Result<&'a GroupId, &'a MessageId>> {
+        let group = self.due(by, ledger);
+        let NodeId::Session(session) = by else { return group.map(Ok) };
+        let held = |key: &MessageId| {
+            self.waits.values().any(|wait| matches!(&wait.offer, Some(Offer::Words(held)) if held == key))
+        };
+        let words = ledger.owed_posts(session).find(|(_, key)| ledger.is_idle(by) && !held(key));
+        match (group, words) {
+            (Some(group), Some((place, _))) if ledger.fired_at[group] < place => Some(Ok(group)),
+            (_, Some((_, key))) => Some(Err(key)),
+            (group, None) => group.map(Ok),
+        }
+    }
+
     /// True where a waiter holds a result of the group, or waits for all that the parent lacks of it.
     pub(crate) fn held(&self, id: &GroupId, group: &GroupSeen) -> bool {
         self.waits.values().any(|wait| match (&wait.offer, &wait.wish) {
             (Some(Offer::Results(jobs)), _) => jobs.iter().any(|job| group.lives.contains(job)),
             (Some(Offer::Group(held)), _) => held == id,
-            (Some(Offer::Wake(..) | Offer::Known), _) => false,
+            (Some(Offer::Wake(..) | Offer::Words(_) | Offer::Known), _) => false,
             (None, Wish::All(..) | Wish::Exact(..)) => {
                 wait.is_parent_of(group)
                     && group.lives.iter().all(|member| self.has(member) || wait.lives.contains(member))
             }
             (None, Wish::Group(_, wanted)) => wait.is_parent_of(group) && wanted == id,
-            (None, Wish::Any(..) | Wish::Wake(_) | Wish::Idle) => false,
+            (None, Wish::Any(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Idle) => false,
         })
     }
 
@@ -216,6 +248,7 @@ impl Parent {
                 ledger.groups.get(id).is_some_and(|group| group.fired.is_some() || group.voided)
             }
             Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
+            Wish::Message(by) => self.due_message(by, ledger).is_some() || ledger.is_going(by),
             Wish::Idle => ledger.running == 0,
         }
     }

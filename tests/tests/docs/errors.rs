@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fanin_machine::{Refusal, WaiterId};
+use fanin_machine::{NotAccepted, Refusal, WaiterId};
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{BoundsError, Fence, GroupId, IdError, JobId, Lifetime, SessionId};
 use fanin_supervisor::{CallError, LaunchError, SessionError, StartError, WaitError};
@@ -32,8 +32,8 @@ fn every_code_has_a_row_and_every_row_a_code() {
 
 #[test]
 fn a_code_means_one_thing() {
-    // `closed` is a wait's as well as a call's: both say that the supervisor is gone.
-    let shared = ["closed"];
+    // `closed` is a wait's as well as a call's: both say that the supervisor is gone. `busy` is one thing at every call.
+    let shared = ["busy", "closed"];
     let mut seen = BTreeSet::new();
     for code in there().into_values().flat_map(BTreeMap::into_values).flatten() {
         assert!(
@@ -139,7 +139,6 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         ("Empty", Refusal::Empty),
         ("TooMany", Refusal::TooMany { members: 2, max: 1 }),
         ("TooFew", Refusal::TooFew { members: 1, min: 2 }),
-        ("TooLarge", Refusal::TooLarge { index: 0, job: job(), bytes: 2, max: 1 }),
         ("SpawnTotal", Refusal::SpawnTotal { spawned: 1, asked: 1, max: 1 }),
         ("BadBounds", Refusal::BadBounds(bounds)),
         ("DuplicateId", Refusal::DuplicateId(job())),
@@ -158,6 +157,10 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         ("Draining", Refusal::Draining),
         ("NotOpen", Refusal::NotOpen),
         ("RunsOpen", Refusal::RunsOpen(1)),
+        ("NotAccepted", Refusal::NotAccepted { job: job(), why: NotAccepted::Over }),
+        ("TooLarge", Refusal::TooLarge { index: None, bytes: 2, max: 1 }),
+        ("InboxFull", Refusal::InboxFull { max: 1 }),
+        ("MessagesLeft", Refusal::MessagesLeft(1)),
         ("DuplicateWaiter", Refusal::DuplicateWaiter(WaiterId(1))),
         ("StillReaping", Refusal::StillReaping { job: job(), lifetime: Lifetime(1) }),
     ];

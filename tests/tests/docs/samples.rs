@@ -1,14 +1,15 @@
 //! A record of each kind, once with all that it can say and once with the least.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fanin_protocol::cause::{Cause, Code, Exit, Status};
 use fanin_protocol::policy::{Policy, Threshold};
 use fanin_protocol::record::*;
 use fanin_protocol::result::{CombinedResult, Counts, Outcome, Output};
 use fanin_protocol::{
-    CommandSpec, Fence, GroupId, JobId, JobKind, LogId, NodeId, PartKind, PartState, Private, Profile,
-    Record, Seq, SessionId, SharedLimits, Spec, ToolPart,
+    CommandSpec, Containment, Fence, GroupId, JobId, JobKind, LogId, MessageId, NodeId, PartKind, PartState,
+    Private, Profile, Record, Seq, SessionId, SharedLimits, Spec, ToolPart,
 };
 
 pub(crate) fn log() -> LogId {
@@ -100,7 +101,16 @@ fn runs() -> Vec<Record> {
         Output { text: Private::new("text".into()), bytes_total: 4, truncated: false, invalid_utf8: false };
     vec![
         RunStarted { node: NodeId::Job(job()), attempt: 1 }.into(),
-        RunBound { run: Fence(1), pid: Some(1), pgid: Some(1), external_session: Some("s".into()) }.into(),
+        RunBound {
+            run: Fence(1),
+            pid: Some(1),
+            pid_start: Some(1),
+            boot_id: Some("b".into()),
+            pgid: Some(1),
+            containment: Some(Containment::Shim),
+            external_session: Some("s".into()),
+        }
+        .into(),
         RunEnded {
             run: Fence(1),
             outcome: RunOutcome::Failed,
@@ -110,6 +120,7 @@ fn runs() -> Vec<Record> {
             message: Some("left with 1".into()),
             exit: Some(Exit::Status(1)),
             output: Some(output),
+            left: Some(Arc::default()),
         }
         .into(),
         ToolPart {
@@ -155,14 +166,20 @@ fn groups() -> Vec<Record> {
 fn messages_and_rest() -> Vec<Record> {
     vec![
         MessagePosted {
-            key: "k".into(),
+            key: MessageId::parse("k").unwrap(),
             to: NodeId::Session(session()),
             class: MessageClass::User,
             body: Private::new("words".into()),
         }
         .into(),
         MessageSent { key: "k".into(), references: Vec::new() }.into(),
-        MessageTaken { keys: vec![group()], results: Vec::new(), by: TakenBy::Inbox }.into(),
+        MessageTaken {
+            keys: vec![group()],
+            results: Vec::new(),
+            messages: vec![MessageId::parse("k").unwrap()],
+            by: TakenBy::Inbox,
+        }
+        .into(),
         Usage {
             run: Fence(1),
             source: "s".into(),
@@ -191,10 +208,13 @@ pub(crate) fn sparse(record: &Record) -> Record {
         Record::JobQueued(body) => (body.label, body.spec) = (None, Private::hidden()),
         Record::JobStopping(body) => body.code = None,
         Record::JobEnded(body) => (body.cause, body.code, body.after) = (None, None, None),
-        Record::RunBound(body) => (body.pid, body.pgid, body.external_session) = (None, None, None),
+        Record::RunBound(body) => {
+            (body.pid, body.pid_start, body.boot_id) = (None, None, None);
+            (body.pgid, body.containment, body.external_session) = (None, None, None);
+        }
         Record::RunEnded(body) => {
             (body.cause, body.code, body.message) = (None, None, None);
-            (body.exit, body.output) = (None, None);
+            (body.exit, body.output, body.left) = (None, None, None);
         }
         Record::ToolPart(body) => (body.start_ms, body.end_ms) = (None, None),
         Record::GroupSealed(body) => body.turn = None,

@@ -30,7 +30,7 @@ fn causes_and_the_status_that_each_leads_to() {
 
 #[test]
 fn codes_and_the_causes_above_them() {
-    let all = every!(Code: Queue Start Run Total Idle NoOutput NoProgress ExitStatus Signal ProgramNotFound BadFolder PermissionDenied Os
+    let all = every!(Code: Queue Start Run Total Idle NoOutput NoProgress Unanswered ExitStatus Signal ProgramNotFound BadFolder PermissionDenied Os ShimLost
         Unknown);
     check("## Codes", 0, &all);
     assert!(all.iter().all(|code| wire(code) == code.as_str()));
@@ -47,7 +47,7 @@ fn run_outcomes_part_states_group_outcomes_takers_and_notes() {
     check("## Runs", 0, &every!(RunOutcome: Completed Failed Cancelled Interrupted));
     check("## Parts", 0, &every!(PartState: Pending Running Completed Error));
     check("### Outcome", 0, &every!(Outcome: AllOk Partial NoneOk Empty));
-    check("## Messages", 0, &every!(TakenBy: Waiter Inbox Results Void));
+    check("## Messages", 0, &every!(TakenBy: Waiter Inbox Results Run Void));
     check("## Notes", 0, &every!(NoteCode: ClockJump StaleReport Unreaped SpawnTotal Stall Circuit Unknown));
 }
 

@@ -208,6 +208,17 @@ models! {
         early: vec!["launch as=g a b", "end a", "turn", "wait w1 wake", "ack w1", "stop a", "alarm", "drain"],
         ..Menu::default()
     };
+    /// J-24, S-2: follow-ups against the end, the stop and the loss of a run, and a crash; words against results.
+    messages = Menu {
+        launches: vec!["launch closure as=g a"],
+        waiters: 1,
+        waits: vec!["message", "wake"],
+        ends: vec![How::Ok, How::Failed],
+        turns: 1,
+        crashes: 1,
+        others: vec!["post m1", "tell a m2", "listen a", "silent a", "took a m2", "stop a", "close s"],
+        ..Menu::default()
+    };
     /// J-14, J-21, J-22: a second life of an id, waits and stops of both, late reports of the first, a crash. The
     /// places are those of the one order in which `a` is launched first.
     lives = Menu {
@@ -290,7 +301,7 @@ fn every_record_and_every_pair_of_command_and_state_is_reached() {
         .map(|(kind, _)| *kind)
         .filter(|kind| all.iter().any(|found| found.kinds.contains(kind)))
         .collect();
-    expect!["store.opened store.closed session.opened session.closed job.queued job.stopping job.ended run.started run.bound run.ended part group.sealed group.fired group.voided message.taken note"].assert_eq(&kinds.join(" "));
+    expect!["store.opened store.closed session.opened session.closed job.queued job.stopping job.ended run.started run.bound run.ended part group.sealed group.fired group.voided message.posted message.taken note"].assert_eq(&kinds.join(" "));
     let (states, transitions): (Vec<usize>, Vec<usize>) =
         all.iter().map(|found| (found.states, found.transitions)).unzip();
     println!(

@@ -7,19 +7,20 @@ use fanin_tests::timeline::check;
 #[test]
 fn a_run_that_never_shows_work_is_idle_from_its_start() {
     check(
-        "launch idle=100 a; spawn a; after 49; after 1; after 49; after 1; end a failed",
+        "launch idle=100 a; spawn a; after 49; after 1; after 49; why a; after 1; end a failed",
         expect![[r#"
-        job.queued a
-        group.sealed [a]
-        run.started a
-        run.bound a
-        note stall a 50
-        job.stopping a error/timeout
-        -> Polite stop of a
-        run.ended a failed: `idle` of 100ms passed without a sign of work; it failed
-        job.ended a error/timeout.idle
-        group.fired none_ok [a error/timeout]
-    "#]],
+            job.queued a
+            group.sealed [a]
+            run.started a
+            run.bound a
+            note stall a 50
+            why a: working
+            job.stopping a error/timeout
+            -> Polite stop of a
+            run.ended a failed: `idle` of 100ms passed without a sign of work; it failed
+            job.ended a error/timeout.idle
+            group.fired none_ok [a error/timeout]
+        "#]],
     );
 }
 
@@ -27,7 +28,7 @@ fn a_run_that_never_shows_work_is_idle_from_its_start() {
 #[test]
 fn a_part_is_a_sign_of_work() {
     check(
-        "launch idle=100 a; spawn a; after 60; part a c1 running; after 40; after 10; after 50; end a ok",
+        "launch idle=100 a; spawn a; after 60; part a c1 running; after 40; after 10; after 49; why a; after 1; end a ok",
         expect![[r#"
             job.queued a
             group.sealed [a]
@@ -36,6 +37,7 @@ fn a_part_is_a_sign_of_work() {
             note stall a 60
             part a c1 running 60..-
             note stall a 50
+            why a: working
             job.stopping a error/timeout
             -> Polite stop of a
             part a c1 error interrupted 60..160
@@ -50,7 +52,7 @@ fn a_part_is_a_sign_of_work() {
 #[test]
 fn a_beat_that_only_the_host_sees_keeps_a_run_alive() {
     check(
-        "launch idle=100 a; spawn a; after 45; beat a; after 5; after 40; beat a; after 5; after 50; after 50; \
+        "launch idle=100 a; spawn a; after 45; beat a; after 5; after 40; beat a; after 5; after 50; after 44; why a; after 1; \
          end a lost",
         expect![[r#"
             job.queued a
@@ -58,6 +60,7 @@ fn a_beat_that_only_the_host_sees_keeps_a_run_alive() {
             run.started a
             run.bound a
             note stall a 55
+            why a: working
             job.stopping a error/timeout
             -> Polite stop of a
             run.ended a failed: `idle` of 100ms passed without a sign of work; the task was dropped before it ended
@@ -71,7 +74,7 @@ fn a_beat_that_only_the_host_sees_keeps_a_run_alive() {
 #[test]
 fn progress_resets_idle_and_never_the_total() {
     check(
-        "launch idle=100 total=250 a; spawn a; after 90; beat a; after 90; beat a; after 60; beat a; after 10; end a failed",
+        "launch idle=100 total=250 a; spawn a; after 90; beat a; after 90; beat a; after 60; beat a; after 9; why a; after 1; end a failed",
         expect![[r#"
             job.queued a
             group.sealed [a]
@@ -80,6 +83,7 @@ fn progress_resets_idle_and_never_the_total() {
             note stall a 90
             note stall a 90
             note stall a 60
+            why a: working
             job.stopping a error/timeout
             -> Polite stop of a
             run.ended a failed: `total_timeout` of 250ms passed, while signs of work kept it within its `idle` of 100ms; it failed
@@ -130,7 +134,7 @@ fn an_agents_own_limits_win_over_the_defaults() {
 fn an_open_question_stops_idle_and_run() {
     check(
         "launch idle=50 run=100 total=1000 a; spawn a; after 20; question a c1 running; after 500; \
-         question a c1 completed; after 25; beat a; after 49; beat a; after 5; after 1; end a lost; \
+         question a c1 completed; after 25; beat a; after 49; beat a; after 5; why a; after 1; end a lost; \
          launch run=100 total=200 b; spawn b; question b c1 running; after 200; end b ok",
         expect![[r#"
             job.queued a
@@ -141,6 +145,7 @@ fn an_open_question_stops_idle_and_run() {
             part a c1 completed 20..520
             note stall a 25
             note stall a 49
+            why a: working
             job.stopping a error/timeout
             -> Polite stop of a
             run.ended a failed: `timeout` of 100ms passed, while signs of work kept it within its `idle` of 50ms; the task was dropped before it ended
@@ -166,7 +171,7 @@ fn an_open_question_stops_idle_and_run() {
 fn the_last_answer_lets_the_clocks_go_on() {
     check(
         "launch run=100 a; spawn a; question a c1 running; question a c2 pending; after 90; \
-         question a c1 completed; after 90; question a c2 error; after 99; after 1; end a lost",
+         question a c1 completed; after 90; question a c2 error; after 99; why a; after 1; end a lost",
         expect![[r#"
             job.queued a
             group.sealed [a]
@@ -176,6 +181,7 @@ fn the_last_answer_lets_the_clocks_go_on() {
             part a c2 pending -..-
             part a c1 completed 0..90
             part a c2 error 0..180
+            why a: working
             job.stopping a error/timeout
             -> Polite stop of a
             run.ended a failed: `timeout` of 100ms passed; the task was dropped before it ended
@@ -354,15 +360,17 @@ fn of_two_limits_the_first_one_is_named() {
 #[test]
 fn an_extended_run_ends_at_its_new_limit() {
     check(
-        "launch run=100 a; spawn a; after 99; extend a 50; after 1; after 49; after 1; end a lost",
+        "launch run=100 a; spawn a; after 99; extend a 50; after 1; after 49; why a; after 1; why a; end a lost",
         expect![[r#"
             job.queued a
             group.sealed [a]
             run.started a
             run.bound a
             limits.set a RunMs=150
+            why a: working
             job.stopping a error/timeout
             -> Polite stop of a
+            why a: stopping (timeout)
             run.ended a failed: `timeout` of 150ms passed; the task was dropped before it ended
             job.ended a error/timeout.run
             group.fired none_ok [a error/timeout]
@@ -376,7 +384,7 @@ fn more_time_moves_what_there_is() {
     check(
         "launch run=100 total=150 a; launch b; launch run=50 c; launch run=60 d; end d; extend a 100; extend b 5; \
          extend d 5; spawn a; spawn b; spawn c; after 50; extend c 5; end c lost; extend x 5; extend a 0; \
-         extend a 400000000000000; after 149; after 1; end a lost; end b",
+         extend a 400000000000000; after 149; why a; after 1; why a; end a lost; end b",
         expect![[r#"
             job.queued a
             group.sealed [a]
@@ -408,8 +416,10 @@ fn more_time_moves_what_there_is() {
             = refused: job `x` is not known here
             = refused: time: 0 ms is no more time; use 1 ms or more
             = refused: time: 400000000000000 ms more would make it longer than ten years
+            why a: working
             job.stopping a error/timeout
             -> Polite stop of a
+            why a: stopping (timeout)
             run.ended a failed: `timeout` of 200ms passed; the task was dropped before it ended
             job.ended a error/timeout.run
             group.fired none_ok [a error/timeout]
@@ -425,7 +435,7 @@ fn more_time_moves_what_there_is() {
 fn more_time_for_a_queued_job_and_in_a_question() {
     check(
         "slots 1; launch run=10 a; spawn a; launch run=10 b; extend b 20; question a c1 running; after 50; \
-         extend a 5; question a c1 completed; after 14; after 1; end a lost; spawn b; after 29; after 1; end b lost",
+         extend a 5; question a c1 completed; after 14; why a; after 1; end a lost; spawn b; after 29; why b; after 1; end b lost",
         expect![[r#"
             job.queued a
             group.sealed [a]
@@ -440,12 +450,14 @@ fn more_time_for_a_queued_job_and_in_a_question() {
             -> Polite stop of b
             limits.set a RunMs=15
             part a c1 completed 0..50
+            why a: working
             job.stopping a error/timeout
             -> Polite stop of a
             run.ended a failed: `timeout` of 15ms passed; the task was dropped before it ended
             job.ended a error/timeout.run
             group.fired none_ok [a error/timeout]
             run.bound b
+            why b: stopping (timeout)
             run.ended b failed: `timeout` of 30ms passed; the task was dropped before it ended
             job.ended b error/timeout.run
             group.fired none_ok [b error/timeout]
@@ -457,7 +469,7 @@ fn more_time_for_a_queued_job_and_in_a_question() {
 #[test]
 fn extend_against_a_limit_that_is_due() {
     check(
-        "launch run=10 a; launch run=10 b; spawn a; spawn b; after 9; extend a 1; after 1; extend b 1; after 1; \
+        "launch run=10 a; launch run=10 b; spawn a; spawn b; after 9; extend a 1; after 1; why a; extend b 1; after 1; \
          end a lost; end b lost",
         expect![[r#"
             job.queued a
@@ -471,6 +483,7 @@ fn extend_against_a_limit_that_is_due() {
             limits.set a RunMs=11
             job.stopping b error/timeout
             -> Polite stop of b
+            why a: working
             = not extended
             job.stopping a error/timeout
             -> Polite stop of a

@@ -3,9 +3,11 @@
 mod clocks;
 mod groups;
 mod jobs;
+mod left;
 mod lending;
 mod limits;
 mod lives;
+mod messages;
 mod parts;
 mod recovery;
 mod retries;

@@ -183,7 +183,7 @@ fn a_retry_stands_in_line() {
 fn old_timers_mean_nothing_to_the_next_try() {
     check(
         "launch run=2000 idle=1900 start=1800 retries=1 a; after 1500; end a failed; alarm; spawn a; after 600; \
-         after 1000; part a c1 running; after 399; after 1; end a lost",
+         after 1000; part a c1 running; after 399; why a; after 1; end a lost",
         expect![[r#"
             job.queued a
             group.sealed [a]
@@ -194,6 +194,7 @@ fn old_timers_mean_nothing_to_the_next_try() {
             run.bound a
             note stall a 1600
             part a c1 running 4260..-
+            why a: working
             job.stopping a error/timeout
             -> Polite stop of a
             part a c1 error interrupted 4260..4660

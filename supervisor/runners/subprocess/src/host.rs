@@ -7,14 +7,17 @@ use fanin_supervisor::{Bound, RunContext, StopStage};
 
 /// The supervisor, as one run sees it.
 pub(crate) trait Host: Send + Sync {
+    /// The run's name among those of all supervisors.
+    fn mark(&self) -> String;
+
     /// How far a stop has gone.
     fn stage(&self) -> StopStage;
 
     /// Waits until a stop has gone further than `stage`.
     fn beyond(&self, stage: StopStage) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
-    /// Takes the pid of the started command, which is its group's number as well.
-    fn bound(&self, pid: u32);
+    /// Takes who the started command is.
+    fn bound(&self, bound: Bound);
 
     /// The command has written something: a sign of work.
     fn beat(&self);
@@ -24,6 +27,10 @@ pub(crate) trait Host: Send + Sync {
 }
 
 impl Host for RunContext {
+    fn mark(&self) -> String {
+        Self::mark(self)
+    }
+
     fn stage(&self) -> StopStage {
         Self::stage(self)
     }
@@ -35,8 +42,8 @@ impl Host for RunContext {
         }
     }
 
-    fn bound(&self, pid: u32) {
-        Self::bound(self, Bound { pid: Some(pid), pgid: Some(pid), external_session: None });
+    fn bound(&self, bound: Bound) {
+        Self::bound(self, bound);
     }
 
     fn beat(&self) {

@@ -1,8 +1,12 @@
-//! Command jobs: a program or a shell line, run as a process group of its own.
+//! Command jobs: a program or a shell line, run with all that it starts held together.
 //!
 //! [`SubprocessRunner`] starts the command with its standard input closed, keeps the start and the end of what it
-//! writes, hands a polite stop on as SIGTERM and a forced one as SIGKILL, and ends only when nothing of the group is
-//! left. A process that leaves the group (`setsid`) is out of its reach.
+//! writes, hands a polite stop on as SIGTERM and a forced one as SIGKILL, and ends only when nothing of it is left, or
+//! with the name of what is.
+//!
+//! Given the path of a [`shim`] it holds all that descends from the command, whatever session that is in, and nothing
+//! of it outlives the supervisor. Without one it holds the command's process group: a process that leaves the group
+//! (`setsid`) is out of its reach, and a supervisor that is killed leaves its commands behind.
 //!
 //! ```
 //! use fanin_subprocess::SubprocessRunner;
@@ -27,36 +31,53 @@ mod capture;
 #[cfg(test)]
 mod capture_tests;
 mod ending;
-mod group;
 mod head_tail;
 mod host;
 mod pipes;
 mod run;
 #[cfg(test)]
 mod run_tests;
-mod spawn;
-mod tree;
-mod watch;
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+pub use fanin_process::shim;
 use fanin_protocol::{Cause, CommandSpec, JobKind, PARENT_VARIABLE, ParentMark, Spec};
 use fanin_supervisor::{Ending, RunContext, RunFuture, Runner};
 
 /// Runs command jobs. It needs a tokio runtime with I/O and time enabled.
 ///
 /// A command ends with its leader's exit status, [`PIPE_DRAIN`](fanin_protocol::limits::PIPE_DRAIN) later at the
-/// latest: it does not wait for others that hold its pipes. What it left in its group is told to stop, and killed
-/// after [`LEFTOVER_GRACE`](fanin_protocol::limits::LEFTOVER_GRACE); in a stop it has the rest of the stop's grace.
-#[derive(Debug, Clone, Copy, Default)]
+/// latest: it does not wait for others that hold its pipes. What it left is told to stop, and killed after
+/// [`LEFTOVER_GRACE`](fanin_protocol::limits::LEFTOVER_GRACE); in a stop it has the rest of the stop's grace.
+#[derive(Debug, Clone, Default)]
 pub struct SubprocessRunner {
-    _private: (),
+    shim: Option<Arc<Path>>,
 }
 
 impl SubprocessRunner {
-    /// A runner; it holds nothing, and one is enough for all jobs.
+    /// A runner that holds commands by their process group alone, and says so in their `run.bound`.
     pub const fn new() -> Self {
-        Self { _private: () }
+        Self { shim: None }
+    }
+
+    /// A runner that holds each command by a shim, which is the program at `path`: one whose `main` begins with
+    ///
+    /// ```
+    /// # use std::process::ExitCode;
+    /// fn main() -> ExitCode {
+    ///     if fanin_subprocess::shim::is_called() {
+    ///         return fanin_subprocess::shim::main();
+    ///     }
+    ///     // ... what the program is for, a runtime first of all
+    /// #   ExitCode::SUCCESS
+    /// }
+    /// ```
+    ///
+    /// A program that does so gives `/proc/self/exe`, which stays itself where its file is replaced. Systems other
+    /// than Linux have no shim; there it is as [`SubprocessRunner::new`].
+    pub fn with_shim(path: impl Into<PathBuf>) -> Self {
+        Self { shim: Some(path.into().into()) }
     }
 }
 
@@ -73,9 +94,12 @@ impl Runner for SubprocessRunner {
     }
 
     fn run(&self, spec: Arc<Spec>, context: RunContext) -> RunFuture {
+        let shim = self.shim.clone();
         Box::pin(async move {
             match &*spec {
-                Spec::Command(command) => run::run(&marked(command, &context), &context).await,
+                Spec::Command(command) => {
+                    run::run(&marked(command, &context), shim.as_deref(), &context).await
+                }
                 Spec::Agent(_) => Ending::failed(Cause::Spawn, None, not_a_command(&spec)),
             }
         })

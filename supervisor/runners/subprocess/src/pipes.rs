@@ -3,14 +3,14 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use fanin_process::read_now;
 use fanin_protocol::limits::{PIPE_BYTES_MAX, READ_BYTES, READS_IN_A_ROW};
-use rustix::io::Errno;
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::process::{ChildStderr, ChildStdout};
 
 use crate::capture::{Capture, Stream};
 
@@ -22,9 +22,9 @@ pub(crate) struct Pipes {
 }
 
 impl Pipes {
-    /// Takes the pipes of a child that was just started.
-    pub(crate) const fn of(child: &mut Child) -> Self {
-        Self { out: child.stdout.take(), err: child.stderr.take() }
+    /// Takes the pipes of a command that was just started.
+    pub(crate) fn of(pipes: fanin_process::Pipes) -> Self {
+        Self { out: Some(pipes.out), err: Some(pipes.err) }
     }
 
     /// True once both have ended.
@@ -91,12 +91,13 @@ fn read<P: AsyncRead + Unpin>(
     }
 }
 
-fn sweep(pipe: impl AsFd, stream: Stream, space: &mut [u8], capture: &mut Capture) {
+fn sweep(pipe: BorrowedFd<'_>, stream: Stream, space: &mut [u8], capture: &mut Capture) {
     for _ in 0..PIPE_BYTES_MAX / READ_BYTES {
-        match rustix::io::read(&pipe, &mut *space) {
-            Ok(0) | Err(Errno::AGAIN) => return,
+        match read_now(pipe, space) {
+            Ok(0) => return,
             Ok(len) => capture.feed(stream, space.get(..len).unwrap_or_default()),
-            Err(error) => return unreadable(stream, &error.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) => return unreadable(stream, &error),
         }
     }
 }

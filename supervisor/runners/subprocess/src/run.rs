@@ -2,70 +2,64 @@
 //! a limit but the command itself.
 
 use std::future::{Future, poll_fn};
-use std::io;
+use std::path::Path;
 use std::pin::Pin;
-use std::process::ExitStatus;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use fanin_protocol::limits::{
-    GRACE_MAX, KILL_WAIT, LEFTOVER_GRACE, LEFTOVER_LOOK, OUTPUT_BYTES_MAX, PIPE_DRAIN, PROGRESS_EVERY,
-};
-use fanin_protocol::{Cause, Code, CommandSpec};
-use fanin_supervisor::{Ending, Failure, JobOutput, StopStage};
-use rustix::process::Signal;
+use fanin_process::{Identity, Input, NotStarted, Tree};
+use fanin_protocol::limits::{GRACE_MAX, LEFTOVER_GRACE, OUTPUT_BYTES_MAX, PIPE_DRAIN, PROGRESS_EVERY};
+use fanin_protocol::{Cause, CommandSpec, Left};
+use fanin_supervisor::{Bound, Ending, Failure, JobOutput, StopStage};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::capture::Capture;
 use crate::ending;
-use crate::group::Group;
 use crate::host::Host;
 use crate::pipes::Pipes;
-use crate::spawn;
-use crate::tree::Tree;
-use crate::watch::{self, Watch};
 
-/// Pause before the second look whether what a command left is gone. It doubles from look to look.
-const FIRST_LOOK: Duration = Duration::from_millis(1);
-
-/// From this pause on each process is looked at: what is gone soon does not cost a walk over all of them.
-const CLOSE_LOOK: Duration = Duration::from_millis(16);
-
-/// Runs a command to its end.
+/// Runs a command to its end, through the shim at this path if there is one.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future kills the command's group at once; nothing of it stays defunct.
-pub(crate) async fn run(spec: &CommandSpec, host: &dyn Host) -> Ending {
+/// Dropping the future kills the command's processes at once; nothing of them stays defunct.
+pub(crate) async fn run(spec: &CommandSpec, shim: Option<&Path>, host: &dyn Host) -> Ending {
     if host.stage() != StopStage::None {
         return Ending::failed(Cause::Failed, None, "stopped before it was started");
     }
-    let mut run = match Run::start(spec, host) {
+    let mut run = match Run::start(spec, shim, host) {
         Ok(run) => run,
-        Err(failure) => {
-            return Ending { failure: Some(failure), exit: None, output: JobOutput::default() };
-        }
+        Err(error) => return not_started(error, None),
     };
+    if let Err(error) = run.until_started().await {
+        return not_started(error, run.clear().await);
+    }
     run.until_ended().await;
     run.drain().await;
-    let status = run.reap().await;
-    let survivors = run.clear().await;
-    ending::of(status, survivors.as_deref(), run.finish())
+    let left = run.clear().await;
+    let (exit, is_lost) = (run.tree.exit(), run.tree.is_shim_lost());
+    ending::of(exit, is_lost, left, run.finish())
+}
+
+fn not_started(NotStarted { code, message, is_safe }: NotStarted, left: Option<Left>) -> Ending {
+    let failure = Failure::new(Cause::Spawn, Some(code), message);
+    let failure = if is_safe { failure.before_start() } else { failure };
+    Ending { left, ..failure.into() }
 }
 
 /// A command that was started.
 struct Run<'h> {
+    spec: &'h CommandSpec,
     host: &'h dyn Host,
     tree: Tree,
-    /// `None` once the leader has ended.
-    watch: Option<Watch>,
+    /// What is waited for of the tree.
+    step: Step,
     pipes: Pipes,
     capture: Capture,
     /// How far the stop has gone, as far as the tree was told.
     stage: StopStage,
     /// Waits for the next stage; `None` after the last.
     stop: Option<Pin<Box<dyn Future<Output = ()> + Send + 'h>>>,
-    /// When the step we are in looks again, whatever happens.
+    /// When the step we are in is over, whatever happens.
     due: Option<Instant>,
     /// No progress line before this.
     next_line: Option<Instant>,
@@ -73,38 +67,40 @@ struct Run<'h> {
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
+/// Where the tree is on its way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Starting,
+    Running,
+    /// The leader has ended; its output is waited for.
+    Draining,
+    Clearing,
+}
+
 /// What a run may have to act on.
 enum Event {
-    /// The stop went on to this stage.
-    Stop(StopStage),
-    /// The leader is a zombie, or can no longer be watched.
-    Ended(io::Result<()>),
+    /// The stop went on to another stage.
+    Stop,
+    Started(Result<Identity, NotStarted>),
+    /// The leader has ended, or nobody can tell any more.
+    Ended,
+    /// Nothing of the tree is left, or nothing that can be ended.
+    Gone(Option<Left>),
     /// Both pipes have ended.
     Closed,
-    /// It is time to look again.
+    /// It is time.
     Due,
 }
 
 impl<'h> Run<'h> {
-    fn start(spec: &CommandSpec, host: &'h dyn Host) -> Result<Self, Failure> {
-        watch::keep_ended().map_err(|error| {
-            spawn::failure(Code::Os, &format!("cannot learn of the end of processes: {error}"))
-        })?;
-        let mut child = spawn::spawn(spec)?;
-        let pipes = Pipes::of(&mut child);
-        // A child that leads no group of its own is killed when it is dropped here, by its pid alone.
-        let group = child.id().and_then(Group::led_by);
-        let group = group.ok_or_else(|| spawn::failure(Code::Os, "its process group cannot be managed"))?;
-        let tree = Tree::new(child, group);
-        let watch = Watch::new(tree.pid()).map_err(|error| {
-            spawn::failure(Code::Os, &format!("cannot watch the started process: {error}"))
-        })?;
-        host.bound(tree.pid().as_raw_nonzero().get().unsigned_abs());
+    fn start(spec: &'h CommandSpec, shim: Option<&Path>, host: &'h dyn Host) -> Result<Self, NotStarted> {
+        let (tree, pipes) = Tree::start(spec, Input::None, shim, &host.mark())?;
         Ok(Self {
+            spec,
             host,
             tree,
-            watch: Some(watch),
-            pipes,
+            step: Step::Starting,
+            pipes: Pipes::of(pipes),
             capture: Capture::new(spec.output_bytes_max.unwrap_or(OUTPUT_BYTES_MAX)),
             stage: StopStage::None,
             stop: Some(host.beyond(StopStage::None)),
@@ -114,20 +110,30 @@ impl<'h> Run<'h> {
         })
     }
 
-    /// Waits for the leader's end, and hands stops on to the tree.
-    async fn until_ended(&mut self) {
+    /// Waits for the command's start, and says who it is.
+    async fn until_started(&mut self) -> Result<(), NotStarted> {
         loop {
-            match self.next().await {
-                Event::Stop(stage) => self.stop_tree(stage),
-                Event::Ended(Ok(())) => return,
-                Event::Ended(Err(error)) => {
-                    tracing::warn!(pid = %self.tree.pid(), %error, "cannot watch a command");
-                    self.tree.look();
-                    return;
-                }
-                Event::Closed | Event::Due => {}
+            if let Event::Started(started) = self.next().await {
+                let Identity { pid, start, boot } = started?;
+                self.host.bound(Bound {
+                    pid: Some(pid),
+                    pid_start: Some(start),
+                    boot_id: boot,
+                    // It leads a group of its own.
+                    pgid: Some(pid),
+                    containment: Some(self.tree.containment()),
+                    external_session: None,
+                });
+                return Ok(());
             }
         }
+    }
+
+    /// Waits for the leader's end, and hands stops on to the tree.
+    async fn until_ended(&mut self) {
+        self.step = Step::Running;
+        while !matches!(self.next().await, Event::Ended) {}
+        self.step = Step::Draining;
     }
 
     /// Reads on for a while: what the leader left may still write.
@@ -137,70 +143,34 @@ impl<'h> Run<'h> {
         }
         self.due = Some(Instant::now() + PIPE_DRAIN);
         while !self.pipes.are_closed() && self.stage < StopStage::Forced {
-            match self.next().await {
-                Event::Stop(stage) => self.stop_tree(stage),
-                Event::Due => return,
-                Event::Closed | Event::Ended(_) => {}
+            if let Event::Due = self.next().await {
+                return;
             }
         }
         self.due = None;
     }
 
-    /// Asks what the leader left to stop, while the zombie still holds the group's number, and then takes its
-    /// status. What was asked before is not asked again: to many programs a second request means "at once".
-    async fn reap(&mut self) -> io::Result<ExitStatus> {
-        if self.stage == StopStage::None {
-            self.tree.signal(Signal::TERM);
-        }
-        self.tree.reap().await
-    }
-
-    /// Waits until nothing of the group is left; returns what a KILL did not end.
+    /// Asks what the leader left to stop, and waits until nothing is left or a KILL did not end it.
     ///
     /// In a stop what the leader left has the rest of the stop's grace, like the leader had.
-    async fn clear(&mut self) -> Option<String> {
-        if self.tree.is_gone(false) {
-            return None;
-        }
+    async fn clear(&mut self) -> Option<Left> {
+        self.step = Step::Clearing;
         let grace = if self.stage == StopStage::None { LEFTOVER_GRACE } else { GRACE_MAX };
-        let kill_at = Instant::now() + grace;
-        let mut give_up_at = None;
-        let mut pause = FIRST_LOOK;
-        while !self.tree.is_gone(pause >= CLOSE_LOOK) {
-            let now = Instant::now();
-            match give_up_at {
-                None if self.stage == StopStage::Forced || now >= kill_at => {
-                    self.tree.signal(Signal::KILL);
-                    give_up_at = Some(now + KILL_WAIT);
-                    pause = FIRST_LOOK;
-                }
-                Some(at) if now >= at => return Some(self.tree.survivors()),
-                None | Some(_) => {}
+        self.tree.ask();
+        self.due = Some(Instant::now() + grace);
+        loop {
+            match self.next().await {
+                Event::Gone(left) => return left,
+                Event::Due => self.tree.kill(),
+                Event::Stop | Event::Started(_) | Event::Ended | Event::Closed => {}
             }
-            self.due = Some(now + pause);
-            pause = LEFTOVER_LOOK.min(pause * 2);
-            // Whatever it is, the next turn looks at it: output was read, a stage was noted, or it is time.
-            self.next().await;
         }
-        None
     }
 
     /// The output, with what the pipes still hold.
     fn finish(mut self) -> JobOutput {
         self.pipes.sweep(&mut self.capture);
         self.capture.finish()
-    }
-
-    fn stop_tree(&mut self, stage: StopStage) {
-        match stage {
-            StopStage::None => {}
-            StopStage::Polite => {
-                self.tree.signal(Signal::TERM);
-                // One that is stopped acts on it only once it goes on.
-                self.tree.signal(Signal::CONT);
-            }
-            StopStage::Forced => self.tree.signal(Signal::KILL),
-        }
     }
 
     async fn next(&mut self) -> Event {
@@ -214,13 +184,15 @@ impl<'h> Run<'h> {
         {
             self.stage = self.host.stage();
             self.stop = (self.stage < StopStage::Forced).then(|| self.host.beyond(self.stage));
-            return Poll::Ready(Event::Stop(self.stage));
+            match self.stage {
+                StopStage::None => {}
+                StopStage::Polite => self.tree.ask(),
+                StopStage::Forced => self.tree.kill(),
+            }
+            return Poll::Ready(Event::Stop);
         }
-        if let Some(watch) = &mut self.watch
-            && let Poll::Ready(ended) = watch.poll_ended(cx)
-        {
-            self.watch = None;
-            return Poll::Ready(Event::Ended(ended));
+        if let Poll::Ready(event) = self.poll_tree(cx) {
+            return Poll::Ready(event);
         }
         let was_closed = self.pipes.are_closed();
         let closed = !was_closed && self.pipes.poll_read(cx, &mut self.capture).is_ready();
@@ -231,6 +203,18 @@ impl<'h> Run<'h> {
             return Poll::Ready(Event::Closed);
         }
         self.poll_alarm(cx)
+    }
+
+    fn poll_tree(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        match self.step {
+            Step::Starting => self.tree.poll_started(self.spec, cx).map(Event::Started),
+            Step::Running => self.tree.poll_ended(cx).map(|()| Event::Ended),
+            // What it is told still has to go out.
+            Step::Draining => match self.tree.poll_ended(cx) {
+                Poll::Ready(()) | Poll::Pending => Poll::Pending,
+            },
+            Step::Clearing => self.tree.poll_gone(cx).map(Event::Gone),
+        }
     }
 
     /// Shows the latest line when it may be shown, and is ready when the step's time has come.

@@ -96,20 +96,3 @@ async fn a_run_dropped_while_leftovers_are_stopped_kills_them() {
     assert!(task.await.is_err());
     until("nothing left", || left(pid).is_empty()).await;
 }
-
-#[tokio::test]
-async fn orphans_that_become_our_children_are_reaped() {
-    // As for the first process of a container.
-    if !is_alone("leftovers::orphans_that_become_our_children_are_reaped", &[]) {
-        return;
-    }
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
-    for stage in [StopStage::Polite, StopStage::Forced] {
-        let (host, task) = start(tree_of_seven(""));
-        let pid = host.shown("ready").await;
-        asleep(pid, 3).await;
-        host.stop.raise(stage);
-        ended(task).await;
-        assert!(group(pid).is_empty(), "{:?}", group(pid));
-    }
-}

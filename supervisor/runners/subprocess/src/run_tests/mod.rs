@@ -6,25 +6,24 @@ mod start;
 mod stop;
 
 use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fanin_process::Identity;
+use fanin_protocol::Containment;
 use fanin_protocol::cause::Exit;
 use fanin_protocol::limits::{LEFTOVER_GRACE, PIPE_DRAIN, PROGRESS_EVERY};
 use fanin_protocol::{Cause, Code, CommandSpec};
-use fanin_supervisor::{Ending, StopSignal, StopStage};
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
+use fanin_supervisor::{Bound, Ending, StopSignal, StopStage};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::host::Host;
 use crate::run::run;
-use crate::watch::Watch;
 
 /// Far more than anything here takes.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -53,7 +52,19 @@ impl Host for TestHost {
         Box::pin(self.stop.reached(next))
     }
 
-    fn bound(&self, pid: u32) {
+    fn mark(&self) -> String {
+        format!("test:{}", std::process::id())
+    }
+
+    fn bound(&self, bound: Bound) {
+        let Bound { pid: Some(pid), pid_start: Some(start), boot_id: boot, pgid, containment, .. } = bound
+        else {
+            panic!("{bound:?}")
+        };
+        // It may be over by now, and not reaped.
+        let seen = Identity::of(&fanin_process::Table::default(), pid);
+        assert_eq!(seen, Some(Identity { pid, start, boot }));
+        assert_eq!((pgid, containment), (Some(pid), Some(Containment::Group)));
         let pid = pid.cast_signed();
         assert_eq!(self.pid.swap(pid, Ordering::SeqCst), 0, "bound twice");
         if let Some(when_bound) = &self.when_bound {
@@ -101,7 +112,7 @@ fn start_on(host: TestHost, spec: CommandSpec) -> (Arc<TestHost>, JoinHandle<End
     let host = Arc::new(host);
     let task = tokio::spawn({
         let host = host.clone();
-        async move { run(&spec, &*host).await }
+        async move { run(&spec, None, &*host).await }
     });
     (host, task)
 }
@@ -193,8 +204,13 @@ fn poll_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+fn signal(pid: i32, name: &str) {
+    let sent = std::process::Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap();
+    assert!(sent.success(), "kill -s {name} {pid}");
+}
+
 fn kill(pid: i32) {
-    rustix::process::kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    signal(pid, "KILL");
 }
 
 /// A shell with three children, each with a child that sleeps; `trap` stands before each of them.

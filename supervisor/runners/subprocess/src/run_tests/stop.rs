@@ -169,6 +169,6 @@ fn a_dropped_run_is_reaped_though_the_runtime_has_nothing_to_do() {
 #[tokio::test]
 async fn a_run_dropped_before_its_first_poll_starts_nothing() {
     let host = TestHost::default();
-    drop(run(&CommandSpec::argv(["sleep", "60"]), &host));
+    drop(run(&CommandSpec::argv(["sleep", "60"]), None, &host));
     assert_eq!(host.pid(), 0);
 }

@@ -1,59 +1,59 @@
-//! Starts a command as the leader of a process group of its own, or says exactly why it cannot be started. It adds
-//! no code to the child: any would turn the fast spawn of the system into a copy of our whole memory.
+//! A command line as the system takes it, or the exact reason why it cannot be started. It adds no code to a child:
+//! any would turn the fast spawn of the system into a copy of our whole memory.
 
+use std::ffi::OsString;
+use std::fmt::Display;
 use std::io;
 use std::path::Path;
-use std::process::Stdio;
 
 use fanin_protocol::limits::MESSAGE_BYTES_MAX;
-use fanin_protocol::{Cause, Code, CommandLine, CommandSpec, text};
-use fanin_supervisor::Failure;
-use tokio::process::{Child, Command};
+use fanin_protocol::{Code, CommandLine, CommandSpec, text};
 
 /// The shell of a shell line.
 const SHELL: &str = "/bin/sh";
 
-/// Starts the command.
-///
-/// # Errors
-///
-/// A failure with cause `spawn` that tells a missing program, a bad working folder, a refusal, and other reasons of
-/// the system apart.
-///
-/// # Panics
-///
-/// Outside of a tokio runtime with I/O enabled.
-pub(crate) fn spawn(spec: &CommandSpec) -> Result<Child, Failure> {
-    let (program, mut command) = match &spec.line {
-        CommandLine::Shell(line) => {
-            let mut command = Command::new(SHELL);
-            command.args(["-c", line]);
-            (SHELL, command)
-        }
-        CommandLine::Argv(argv) => {
-            let program = argv.first().map(String::as_str).unwrap_or_default();
-            let mut command = Command::new(program);
-            command.args(argv.iter().skip(1));
-            (program, command)
-        }
-    };
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.envs(&spec.env).process_group(0).kill_on_drop(true);
-    if let Some(cwd) = &spec.cwd {
-        command.current_dir(cwd);
-    }
-    command.spawn().map_err(|error| explain(spec, program, &error).before_start())
+/// Why nothing was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotStarted {
+    /// A missing program, a bad working folder, a refusal, and other reasons of the system, told apart.
+    pub code: Code,
+    /// In words, fit after "failed: ".
+    pub message: String,
+    /// Nothing of it has run, so that another try cannot do anything twice.
+    pub is_safe: bool,
 }
 
-/// A failure to start, in words.
-pub(crate) fn failure(code: Code, message: &str) -> Failure {
-    let message = text::cut(message, MESSAGE_BYTES_MAX).to_owned();
-    Failure::new(Cause::Spawn, Some(code), message)
+impl NotStarted {
+    pub(crate) fn new(code: Code, message: &str) -> Self {
+        Self { code, message: text::cut(message, MESSAGE_BYTES_MAX).to_owned(), is_safe: true }
+    }
+
+    /// Something of it may have run before it was given up.
+    pub(crate) fn after_start(self) -> Self {
+        Self { is_safe: false, ..self }
+    }
+}
+
+/// A reason of the system, with what it kept from being done.
+pub(crate) fn failed(what: impl Display) -> impl FnOnce(io::Error) -> NotStarted {
+    move |error| NotStarted::new(Code::Os, &format!("{what}: {error}"))
+}
+
+/// Program and arguments.
+pub(crate) fn words(spec: &CommandSpec) -> (&str, Vec<OsString>) {
+    match &spec.line {
+        CommandLine::Shell(line) => (SHELL, vec!["-c".into(), line.into()]),
+        CommandLine::Argv(argv) => {
+            let program = argv.first().map(String::as_str).unwrap_or_default();
+            (program, argv.iter().skip(1).map(OsString::from).collect())
+        }
+    }
 }
 
 /// Why the system did not start it. "Not found" and "denied" are said of the folder and of the program alike, so
 /// the folder is looked at first.
-fn explain(spec: &CommandSpec, program: &str, error: &io::Error) -> Failure {
+pub(crate) fn explain(spec: &CommandSpec, error: &io::Error) -> NotStarted {
+    let (program, _) = words(spec);
     if let Some(failure) = spec.cwd.as_deref().and_then(explain_folder) {
         return failure;
     }
@@ -72,11 +72,11 @@ fn explain(spec: &CommandSpec, program: &str, error: &io::Error) -> Failure {
         }
         _ => (Code::Os, format!("cannot start {program:?}: {error}")),
     };
-    failure(code, &message)
+    NotStarted::new(code, &message)
 }
 
 /// What is wrong with a working folder; `None` where a process may work in it.
-fn explain_folder(folder: &Path) -> Option<Failure> {
+fn explain_folder(folder: &Path) -> Option<NotStarted> {
     // The dot asks for what entering the folder asks for: that it is one, and may be searched.
     let error = std::fs::metadata(folder.join(".")).err()?;
     let (code, message) = match error.kind() {
@@ -87,7 +87,7 @@ fn explain_folder(folder: &Path) -> Option<Failure> {
         }
         _ => (Code::BadFolder, format!("working folder {folder:?}: {error}")),
     };
-    Some(failure(code, &message))
+    Some(NotStarted::new(code, &message))
 }
 
 /// Whether a program that was given as a path is there.

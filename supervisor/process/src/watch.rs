@@ -105,3 +105,35 @@ fn has_ended(pid: Pid) -> io::Result<bool> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     Ok(waitid(WaitId::Pid(pid), options)?.is_some())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn both_ways_to_watch_report_an_end_and_do_not_reap() {
+        for by_signal in [false, true] {
+            let mut child =
+                tokio::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+            let pid = Pid::from_raw(child.id().unwrap().cast_signed()).unwrap();
+            let mut watch = if by_signal { Watch::by_signal(pid) } else { Watch::new(pid) }.unwrap();
+            let first = poll_fn(|cx| std::task::Poll::Ready(watch.poll_ended(cx).is_ready())).await;
+            assert!(!first, "ended before its input did");
+            drop(child.stdin.take());
+            tokio::time::timeout(Duration::from_secs(20), poll_fn(|cx| watch.poll_ended(cx)))
+                .await
+                .unwrap()
+                .unwrap();
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            assert!(stat.contains(" Z "), "{stat}");
+            assert!(child.wait().await.unwrap().success());
+            assert!(!Path::new(&format!("/proc/{pid}")).exists());
+            // Watching what is gone is an error, not a wait for ever.
+            assert!(poll_fn(|cx| watch.poll_ended(cx)).await.is_err());
+        }
+    }
+}
