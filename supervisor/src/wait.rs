@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fanin_machine::{Answer, Command, Refusal, Take, WaiterId, Wanted};
+use fanin_machine::{Answer, Command, Leave, Refusal, Reply, Take, WaiterId, Wanted};
 use fanin_protocol::ResultEntry;
 use tokio::sync::oneshot;
 
@@ -89,6 +89,15 @@ impl Waiter {
         (&mut self.answer).await.map_err(|_| WaitError::Closed)
     }
 
+    /// The limit of a job's wait has passed. An answer that was only held for the job's slot is given now (SC-10);
+    /// without one, or where the gate is busy, the waiter leaves.
+    async fn held_answer(&mut self, limit: Duration) -> Result<Answer, WaitError> {
+        match self.handle.core().submit(Command::Release(self.id, Leave::Limit)).await {
+            Ok(Reply::Answered) => self.answer().await,
+            _ => Err(WaitError::TimedOut { limit }),
+        }
+    }
+
     /// Takes what was offered: it is delivered now, once. Where that cannot be said in time it leaves.
     ///
     /// # Cancel safety
@@ -116,7 +125,7 @@ impl Drop for Waiter {
     fn drop(&mut self) {
         if !self.is_done {
             self.handle.core().forget_answer(self.id);
-            self.handle.core().post(Command::Release(self.id));
+            self.handle.core().post(Command::Release(self.id, Leave::Left));
         }
     }
 }
@@ -128,12 +137,19 @@ pub(crate) async fn answer_within(
     wanted: Wanted,
     limit: Option<Duration>,
 ) -> Result<(Answer, Waiter), WaitError> {
-    let answer = async {
-        let mut waiter = Waiter::begin(handle, wanted).await?;
-        Ok((waiter.answer().await?, waiter))
+    let mut begun = None;
+    let answer = async { begun.insert(Waiter::begin(handle, wanted).await?).answer().await };
+    let answer = match limit {
+        None => answer.await?,
+        Some(limit) => match tokio::time::timeout(limit, answer).await {
+            Ok(answer) => answer?,
+            Err(_) => match begun.as_mut().filter(|_| handle.is_inside()) {
+                Some(waiter) => waiter.held_answer(limit).await?,
+                None => return Err(WaitError::TimedOut { limit }),
+            },
+        },
     };
-    let Some(limit) = limit else { return answer.await };
-    tokio::time::timeout(limit, answer).await.unwrap_or(Err(WaitError::TimedOut { limit }))
+    begun.map(|waiter| (answer, waiter)).ok_or(WaitError::Closed)
 }
 
 /// Waits for jobs and takes their results.

@@ -38,10 +38,19 @@ pub struct Parent {
 pub struct Wait {
     /// For what.
     pub wish: Wish,
+    /// Which life waits, where that is a job.
+    pub life: Option<Lifetime>,
     /// The lives of the jobs it named, as they were when it began.
     pub lives: Vec<Lifetime>,
     /// What it holds and has not acknowledged.
     pub offer: Option<Offer>,
+}
+
+impl Wait {
+    /// True where the group's parent is who waits, in the same life.
+    pub(crate) fn is_parent_of(&self, group: &GroupSeen) -> bool {
+        self.wish.by() == Some(&group.parent) && self.life == group.parent_life
+    }
 }
 
 /// What an answer gave.
@@ -104,7 +113,8 @@ impl Parent {
             Wish::Exact(_, _, lifetime) => vec![*lifetime],
             Wish::Group(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Idle => Vec::new(),
         };
-        self.waits.insert(waiter, Wait { wish, lives, offer: None });
+        let life = wish.by().and_then(|by| ledger.life_of(by));
+        self.waits.insert(waiter, Wait { wish, life, lives, offer: None });
     }
 
     /// A waiter left.

@@ -34,11 +34,8 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
     let older = older_runs(state);
     for node in &older {
         let Node::Job(key) = *node else { continue };
-        // What a node above was told before the crash counts for this one too (SC-2). One that a crash interrupted was
-        // told nothing: those below it were interrupted with it, also where this recovery was cut short.
-        if state.facts.is_told_above(key) {
-            sweep::catch_up(state, key, out);
-        }
+        // What a node above was told before the crash counts for this one too (SC-2).
+        sweep::catch_up(state, key, out);
     }
     for node in older {
         close_run(state, node, out);
@@ -63,7 +60,11 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
 /// Runs that an older epoch left open, oldest first.
 fn older_runs(state: &State) -> Vec<Node> {
     let epoch = Fence(state.facts.epoch.0);
-    state.facts.runs.before(epoch)
+    let fence = |node: &Node| run::open_fence(state, *node);
+    let is_older = |node: &Node| fence(node).is_some_and(|run| run < epoch);
+    let mut older: Vec<Node> = state.facts.runs.nodes().filter(is_older).collect();
+    older.sort_unstable_by_key(fence);
+    older
 }
 
 /// Closes a run whose host is gone: its parts first, so that no settled job ever has an open part (RE-3).

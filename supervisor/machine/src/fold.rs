@@ -7,13 +7,13 @@ use fanin_protocol::record::{
     MessageTaken, Next, RunEnded, RunStarted, StopTarget,
 };
 use fanin_protocol::{
-    About, Counts, Entry, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, Record, Seq, SessionId,
-    ToolPart,
+    About, Bounds, Counts, Entry, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, Record, Seq,
+    SessionId, ToolPart,
 };
 
 use crate::state::{
-    Below, End, Facts, Group, GroupKey, Job, JobKey, LastRun, Node, OpenRun, RunDetails, Session, SessionKey,
-    StopIntent,
+    Below, End, Facts, Group, GroupKey, Job, JobKey, LastRun, Node, OpenRun, Parts, RunDetails, Session,
+    SessionKey, StopIntent,
 };
 
 /// A record that cannot follow the ones before it. Nothing was changed.
@@ -109,7 +109,7 @@ impl Facts {
                 self.closed = true;
                 Ok(nothing())
             }
-            Record::SessionOpened(body) => self.session_opened(&body.session),
+            Record::SessionOpened(body) => self.session_opened(&body.session, body.bounds),
             Record::SessionClosed(body) => self.session_closed(&body.session),
             Record::JobQueued(body) => self.job_queued(seq, ts_ms, body, hint),
             Record::JobStopping(body) => self.job_stopping(body, hint),
@@ -137,14 +137,14 @@ impl Facts {
         }
     }
 
-    fn session_opened(&mut self, id: &SessionId) -> Applied {
+    fn session_opened(&mut self, id: &SessionId, bounds: Bounds) -> Applied {
         let key = SessionKey(next_key(self.sessions.len())?);
         let sessions = &self.sessions;
         let is = |key: SessionKey| sessions.get(key.index()).is_some_and(|session| session.id == *id);
         if !self.session_index.put(id, key, is, |_| false) {
             return Err("the session exists");
         }
-        let about = Arc::new(About { session: Some(id.clone()), ..About::default() });
+        let about = Arc::new(About::of(Some(id.clone()), None));
         self.sessions.push(Session {
             id: id.clone(),
             about: Arc::clone(&about),
@@ -153,6 +153,10 @@ impl Facts {
             turns: 0,
             turn_group: None,
             below: Below::default(),
+            bounds,
+            spawned: 0,
+            queued: 0,
+            running: 0,
         });
         Ok((about, None))
     }
@@ -199,12 +203,8 @@ impl Facts {
         members.members.push(key);
         members.counts.launched += 1;
         let lifetime = Lifetime(seq.0);
-        let about = About {
-            session: self.sessions.get(session.index()).map(|session| session.id.clone()),
-            job: Some(body.job.clone()),
-            lifetime: Some(lifetime),
-            group: Some(body.group.clone()),
-        };
+        let within = members.about.within.clone();
+        let about = About { within, job: Some(body.job.clone()), lifetime: Some(lifetime) };
         self.jobs.push(Job {
             id: body.job.clone(),
             about: Arc::new(about),
@@ -228,6 +228,10 @@ impl Facts {
             below: None,
         });
         self.queued += 1;
+        if let Some(session) = self.sessions.get_mut(session.index()) {
+            session.spawned = session.spawned.saturating_add(1);
+            session.queued += 1;
+        }
         Ok(self.about_job(key))
     }
 
@@ -263,7 +267,7 @@ impl Facts {
         };
         self.group_index.put(id, key, |_| false, |_| false);
         let session = self.sessions.get(session.index()).map(|session| session.id.clone());
-        let about = About { session, group: Some(id.clone()), ..About::default() };
+        let about = About::of(session, Some(id.clone()));
         self.groups.push(Group {
             id: id.clone(),
             about: Arc::new(about),
@@ -318,9 +322,12 @@ impl Facts {
             completed_anyway: body.completed_anyway,
             at_ms,
         });
-        let group = job.group;
+        let (group, session) = (job.group, job.session);
         if was_queued {
             self.queued -= 1;
+            if let Some(session) = self.sessions.get_mut(session.index()) {
+                session.queued -= 1;
+            }
         }
         if let Some(counted) = self.groups.get_mut(group.index()) {
             counted.counts.add(body.status);
@@ -330,7 +337,7 @@ impl Facts {
     }
 
     fn run_started(&mut self, fence: Fence, ts_ms: u64, body: &RunStarted, hint: Near) -> Applied {
-        let open = |bound| OpenRun { fence, bound, parts: Vec::new() };
+        let open = |bound| OpenRun { fence, bound, parts: Parts::default() };
         match &body.node {
             NodeId::Session(id) => {
                 let key = self.session_key(id).ok_or("its session is not known")?;
@@ -340,7 +347,7 @@ impl Facts {
                 }
                 session.turn = Some(open(true));
                 session.turns += 1;
-                self.runs.insert(fence, Node::Session(key));
+                self.opened(fence, Node::Session(key));
                 Ok(self.about(Node::Session(key)))
             }
             NodeId::Job(id) => {
@@ -351,12 +358,23 @@ impl Facts {
                 job.run = Some(open(job.kind == JobKind::Closure));
                 job.runs += 1;
                 job.started_at_ms.get_or_insert(ts_ms);
-                self.runs.insert(fence, Node::Job(key));
+                let session = job.session;
+                self.opened(fence, Node::Job(key));
                 self.running += 1;
                 self.queued -= 1;
+                if let Some(session) = self.sessions.get_mut(session.index()) {
+                    session.running += 1;
+                    session.queued -= 1;
+                }
                 Ok(self.about_job(key))
             }
         }
+    }
+
+    /// A run of the node began.
+    fn opened(&mut self, fence: Fence, node: Node) {
+        let (jobs, sessions) = (&self.jobs, &self.sessions);
+        self.runs.insert(fence, node, |node| Self::fence_of(jobs, sessions, node));
     }
 
     fn run_bound(&mut self, fence: Fence, hint: Near) -> Applied {
@@ -373,7 +391,8 @@ impl Facts {
             return Err("a part of it is open");
         }
         let about = self.about(node);
-        self.runs.remove(body.run);
+        let (jobs, sessions) = (&self.jobs, &self.sessions);
+        self.runs.remove(body.run, |node| Self::fence_of(jobs, sessions, node));
         match node {
             Node::Session(key) => {
                 if let Some(session) = self.sessions.get_mut(key.index()) {
@@ -382,7 +401,8 @@ impl Facts {
             }
             Node::Job(key) => {
                 self.running -= 1;
-                self.queued += u32::from(matches!(body.next, Next::Retry { .. }));
+                let again = u32::from(matches!(body.next, Next::Retry { .. }));
+                self.queued += again;
                 if let Some(job) = self.jobs.get_mut(key.index()) {
                     job.run = None;
                     job.last = Some(LastRun {
@@ -391,6 +411,11 @@ impl Facts {
                         code: body.code,
                         details: details(body),
                     });
+                    let session = job.session;
+                    if let Some(session) = self.sessions.get_mut(session.index()) {
+                        session.running -= 1;
+                        session.queued += again;
+                    }
                 }
             }
         }
@@ -599,7 +624,8 @@ impl Facts {
     fn find_run(&self, fence: Fence, hint: Near) -> Result<Node, &'static str> {
         let runs = |key: &JobKey| self.jobs.get(key.index())?.run.as_ref().map(|run| run.fence);
         let hinted = hint.job().filter(|key| runs(key) == Some(fence)).map(Node::Job);
-        hinted.or_else(|| self.runs.get(fence)).ok_or("the run is not open")
+        let fence_of = |node| Self::fence_of(&self.jobs, &self.sessions, node);
+        hinted.or_else(|| self.runs.get(fence, fence_of)).ok_or("the run is not open")
     }
 
     fn open_run(&mut self, node: Node) -> Option<&mut OpenRun> {
@@ -630,8 +656,8 @@ impl Facts {
         if run.is_none_or(|run| run.0 > job.lifetime.0) {
             return Some(Arc::clone(&job.about));
         }
-        let About { session, job, .. } = (*job.about).clone();
-        Some(Arc::new(About { session, job, ..About::default() }))
+        let within = About::of(job.about.session().cloned(), None);
+        Some(Arc::new(About { job: Some(id.clone()), ..within }))
     }
 
     fn about_group(&self, key: GroupKey) -> Subject {

@@ -6,23 +6,26 @@ use std::sync::Arc;
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::{
-    About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Left, Lifetime,
-    LogId, MessageId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status, ToolPart,
+    About, Bounds, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Left,
+    Lifetime, LogId, MessageId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status,
 };
 
 use crate::activity::Clocks;
 use crate::circuit::Starts;
 use crate::clock::{Clock, Mono};
 use crate::command::WaiterId;
+use crate::lend::Lending;
 use crate::repeats::Repeat;
 use crate::sweep::Sweep;
 use crate::timers::Timers;
 use crate::waiter::Waiter;
 
 mod index;
+mod parts;
 mod runs;
 
 use index::Index;
+pub(crate) use parts::Parts;
 use runs::Runs;
 
 macro_rules! key {
@@ -113,6 +116,13 @@ pub(crate) struct Session {
     /// The group that the open turn's launches join; not sealed yet.
     pub(crate) turn_group: Option<GroupKey>,
     pub(crate) below: Below,
+    pub(crate) bounds: Bounds,
+    /// Jobs that its tree has launched, for life. Changed where one is queued, nowhere else.
+    pub(crate) spawned: u32,
+    /// Jobs of its tree in `queued`, as in [`Facts::queued`].
+    pub(crate) queued: u32,
+    /// Open runs of its tree's jobs, as in [`Facts::running`].
+    pub(crate) running: u32,
 }
 
 /// What hangs below a node that has launched: a session has it always, a job from its first launch to its end.
@@ -145,7 +155,7 @@ pub(crate) struct OpenRun {
     pub(crate) fence: Fence,
     /// Its runner has it in hand. A closure is in hand as soon as it is started.
     pub(crate) bound: bool,
-    pub(crate) parts: Vec<ToolPart>,
+    pub(crate) parts: Parts,
 }
 
 /// A job in one of its lifetimes. Its id names the newest of them; the others are found by their lifetimes.
@@ -343,8 +353,11 @@ pub(crate) struct Memory {
     pub(crate) alarm: Option<Mono>,
     /// Queued jobs by session in launch order; one that is not queued any more is skipped when it comes up.
     pub(crate) ready: BTreeMap<SessionKey, VecDeque<JobKey>>,
-    /// Sessions with ready jobs, in the order of their turns (SC-9).
+    /// Sessions with something in line, in the order of their turns (SC-9), and the same without an order.
     pub(crate) round: VecDeque<SessionKey>,
+    pub(crate) in_round: BTreeSet<SessionKey>,
+    /// Slots that are lent.
+    pub(crate) lending: Lending,
     /// The host's mark of each job, by its key.
     pub(crate) tags: Vec<u64>,
     pub(crate) waiters: BTreeMap<WaiterId, Waiter>,
@@ -428,6 +441,8 @@ pub(crate) struct Dirty {
     pub(crate) jobs: VecDeque<JobKey>,
     pub(crate) groups: VecDeque<GroupKey>,
     pub(crate) inboxes: VecDeque<Node>,
+    /// Runs that may have begun or ended to wait.
+    pub(crate) lends: VecDeque<JobKey>,
 }
 
 impl State {
@@ -474,6 +489,15 @@ impl State {
 }
 
 impl Facts {
+    /// The open run of a node.
+    pub(crate) fn fence_of(jobs: &[Job], sessions: &[Session], node: Node) -> Option<Fence> {
+        let run = match node {
+            Node::Job(key) => jobs.get(key.index())?.run.as_ref(),
+            Node::Session(key) => sessions.get(key.index())?.turn.as_ref(),
+        };
+        run.map(|run| run.fence)
+    }
+
     /// Where the job of an id is, in its newest lifetime.
     pub(crate) fn job_key(&self, id: &JobId) -> Option<JobKey> {
         self.job_index.get(id, |key| self.jobs.get(key.index()).is_some_and(|job| job.id == *id))

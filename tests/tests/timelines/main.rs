@@ -4,6 +4,7 @@ mod clocks;
 mod groups;
 mod jobs;
 mod left;
+mod lending;
 mod limits;
 mod lives;
 mod messages;
