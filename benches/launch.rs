@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use fanin_benches::{Figures, ratio};
+use fanin_benches::{Error, Figures, ratio};
 use fanin_supervisor::{JobSpec, Supervisor};
 use tokio::task::JoinSet;
 
@@ -16,8 +16,6 @@ const SIZES: [(usize, usize); 3] = [(100, 100_000), (10_000, 200_000), (1_000_00
 const ROUNDS: usize = 7;
 /// The aim: the dearest size against the cheapest.
 const FLAT: f64 = 1.5;
-
-type Error = Box<dyn std::error::Error>;
 
 fn main() -> Result<ExitCode, Error> {
     let args: Vec<String> = std::env::args().collect();

@@ -32,3 +32,19 @@ pub fn ratio(ours: &Figures, partner: &Figures) -> f64 {
     ratios.sort_by(f64::total_cmp);
     ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN)
 }
+
+/// Whatever went wrong.
+pub type Error = Box<dyn std::error::Error>;
+
+/// Bytes of this process that are in memory now.
+///
+/// # Errors
+///
+/// Where the system does not say so the way Linux does.
+pub fn resident() -> Result<i64, Error> {
+    let text = std::fs::read_to_string("/proc/self/status")?;
+    let line =
+        text.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS in /proc/self/status")?;
+    let kib: i64 = line.split_whitespace().next().ok_or("VmRSS says nothing")?.parse()?;
+    Ok(kib * 1024)
+}

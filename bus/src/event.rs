@@ -43,7 +43,7 @@ impl Event {
 
     /// The session at the root of it, where there is one.
     pub fn session(&self) -> Option<&SessionId> {
-        self.0.about.session.as_ref()
+        self.0.about.session()
     }
 
     /// The job, where it is about one.
@@ -63,7 +63,7 @@ impl Event {
 
     /// The group, where it is about one or about its member.
     pub fn group(&self) -> Option<&GroupId> {
-        self.0.about.group.as_ref()
+        self.0.about.group()
     }
 
     /// The event as a `fanin.event/1` document of the log that it came from, without prompts and outputs (B-10).

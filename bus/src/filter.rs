@@ -112,9 +112,9 @@ impl Filter {
     pub fn covers(&self, about: &About) -> bool {
         match &self.subject {
             Subject::All => true,
-            Subject::Session(id) => about.session.as_ref() == Some(id),
+            Subject::Session(id) => about.session() == Some(id),
             Subject::Job(id) => about.job.as_ref() == Some(id),
-            Subject::Group(id) => about.group.as_ref() == Some(id),
+            Subject::Group(id) => about.group() == Some(id),
         }
     }
 

@@ -18,7 +18,7 @@
 //! log.append(&mut vec![Entry {
 //!     seq: Seq(1),
 //!     ts_ms: 0,
-//!     about: About { session: Some(main.clone()), ..About::default() }.into(),
+//!     about: About::of(Some(main.clone()), None).into(),
 //!     run: None,
 //!     record: SessionOpened { session: main, profile: Default::default(), bounds: Default::default() }.into(),
 //! }]);

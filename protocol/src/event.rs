@@ -15,14 +15,38 @@ use crate::record::Record;
 /// does not apply is `None`, also where several would: one `message.taken` may close the messages of many groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {
-    /// The session at the root of it.
-    pub session: Option<SessionId>,
+    /// Where it belongs; shared by all jobs of a group.
+    pub within: Option<Arc<Within>>,
     /// The job.
     pub job: Option<JobId>,
     /// Which life of that job's id.
     pub lifetime: Option<Lifetime>,
+}
+
+/// Where a thing belongs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Within {
+    /// The session at the root of it.
+    pub session: Option<SessionId>,
     /// The job's group, or the group itself.
     pub group: Option<GroupId>,
+}
+
+impl About {
+    /// A session, or a group of one.
+    pub fn of(session: Option<SessionId>, group: Option<GroupId>) -> Self {
+        Self { within: Some(Arc::new(Within { session, group })), ..Self::default() }
+    }
+
+    /// The session at the root of it.
+    pub fn session(&self) -> Option<&SessionId> {
+        self.within.as_ref()?.session.as_ref()
+    }
+
+    /// The job's group, or the group itself.
+    pub fn group(&self) -> Option<&GroupId> {
+        self.within.as_ref()?.group.as_ref()
+    }
 }
 
 /// One record at its place in the log.
@@ -74,11 +98,11 @@ impl Entry {
             seq: self.seq,
             ts_ms: self.ts_ms,
             kind: self.record.kind(),
-            session: self.about.session.as_ref(),
+            session: self.about.session(),
             job: self.about.job.as_ref(),
             lifetime: self.about.lifetime,
             run: self.run,
-            group: self.about.group.as_ref(),
+            group: self.about.group(),
             body: self.record.redacted().json_body()?,
         })
     }
@@ -157,10 +181,9 @@ mod tests {
             left: None,
         };
         let about = About {
-            session: SessionId::parse("main").ok(),
             job: JobId::parse("scan").ok(),
             lifetime: Some(Lifetime(3)),
-            group: GroupId::parse("g").ok(),
+            ..About::of(SessionId::parse("main").ok(), GroupId::parse("g").ok())
         };
         let entry =
             Entry { seq: Seq(7), ts_ms: 11, about: about.into(), run: Some(Fence(6)), record: ended.into() };

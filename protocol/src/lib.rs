@@ -26,7 +26,7 @@ pub mod text;
 
 pub use cause::{Cause, Code, Status};
 pub use envelope::{DecodeError, Envelope, FORMAT_VERSION};
-pub use event::{About, Cursor, Entry};
+pub use event::{About, Cursor, Entry, Within};
 pub use fault::Fault;
 pub use id::{Fence, GroupId, IdError, JobId, Lifetime, LogId, MessageId, NodeId, Seq, SessionId};
 pub use job::{JobInfo, JobKind, JobList, Reason};

@@ -256,7 +256,7 @@ impl Supervisor {
         let looked = core.look(|state| {
             let jobs = state.live_jobs().filter(|job| filter.covers(&about(job))).collect();
             let groups = state.open_groups().filter(|group| filter.covers(group));
-            (state.facts().head(), jobs, groups.filter_map(|group| group.group.clone()).collect())
+            (state.facts().head(), jobs, groups.filter_map(|group| group.group().cloned()).collect())
         });
         let (head, jobs, groups) = looked.map_err(|_| SubscribeError::Busy)?;
         let at = Cursor { log: core.log.id().clone(), seq: head };
@@ -361,12 +361,8 @@ impl Supervisor {
 
 /// What a filter sees of a job.
 fn about(job: &JobInfo) -> About {
-    About {
-        session: Some(job.session.clone()),
-        job: Some(job.job.clone()),
-        group: Some(job.group.clone()),
-        ..About::default()
-    }
+    let within = About::of(Some(job.session.clone()), Some(job.group.clone()));
+    About { job: Some(job.job.clone()), ..within }
 }
 
 impl fmt::Debug for Supervisor {

@@ -37,12 +37,8 @@ pub(crate) fn append_each(log: &Log, count: u64) {
 
 /// What a job's records are about.
 pub(crate) fn about(session: &str, job: &str, group: &str) -> About {
-    About {
-        session: SessionId::parse(session).ok(),
-        job: JobId::parse(job).ok(),
-        lifetime: Some(Lifetime(1)),
-        group: GroupId::parse(group).ok(),
-    }
+    let within = About::of(SessionId::parse(session).ok(), GroupId::parse(group).ok());
+    About { job: JobId::parse(job).ok(), lifetime: Some(Lifetime(1)), ..within }
 }
 
 /// A record that names its run alone.

@@ -18,7 +18,7 @@ fn all(log: &Arc<Log>, filter: Filter) -> Vec<i64> {
 /// 7 the messages of g and h taken at once.
 fn sample() -> Arc<Log> {
     let log = log(64);
-    let session = |name: &str| About { session: SessionId::parse(name).ok(), ..About::default() };
+    let session = |name: &str| About::of(SessionId::parse(name).ok(), None);
     append(
         &log,
         [
@@ -85,9 +85,9 @@ fn an_event_knows_its_ids_and_shows_no_content() {
     let mut events = Subscription::new(log.clone(), Filter::job("a"), Since::Start).unwrap();
     let Ok(Delivery::Event(event)) = events.try_next() else { panic!("an event") };
     assert_eq!((event.seq(), event.ts_ms(), event.kind()), (Seq(3), 3, "run.ended"));
-    assert_eq!(event.session(), about("main", "a", "g").session.as_ref());
+    assert_eq!(event.session(), about("main", "a", "g").session());
     assert_eq!(event.job(), about("main", "a", "g").job.as_ref());
-    assert_eq!(event.group(), about("main", "a", "g").group.as_ref());
+    assert_eq!(event.group(), about("main", "a", "g").group());
     assert_eq!((event.lifetime(), event.run()), (Some(Lifetime(1)), Some(Fence(2))));
     assert!(matches!(event.record(), Record::RunEnded(ended) if ended.message.is_some()));
     let shown = [format!("{event:?}"), format!("{:?}", Delivery::Event(event.clone()))];

@@ -60,7 +60,11 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
 /// Runs that an older epoch left open, oldest first.
 fn older_runs(state: &State) -> Vec<Node> {
     let epoch = Fence(state.facts.epoch.0);
-    state.facts.runs.before(epoch)
+    let fence = |node: &Node| run::open_fence(state, *node);
+    let is_older = |node: &Node| fence(node).is_some_and(|run| run < epoch);
+    let mut older: Vec<Node> = state.facts.runs.nodes().filter(is_older).collect();
+    older.sort_unstable_by_key(fence);
+    older
 }
 
 /// Closes a run whose host is gone: its parts first, so that no settled job ever has an open part (RE-3).

@@ -12,8 +12,8 @@ use fanin_protocol::{
 };
 
 use crate::state::{
-    Below, End, Facts, Group, GroupKey, Job, JobKey, LastRun, Node, OpenRun, RunDetails, Session, SessionKey,
-    StopIntent,
+    Below, End, Facts, Group, GroupKey, Job, JobKey, LastRun, Node, OpenRun, Parts, RunDetails, Session,
+    SessionKey, StopIntent,
 };
 
 /// A record that cannot follow the ones before it. Nothing was changed.
@@ -144,7 +144,7 @@ impl Facts {
         if !self.session_index.put(id, key, is, |_| false) {
             return Err("the session exists");
         }
-        let about = Arc::new(About { session: Some(id.clone()), ..About::default() });
+        let about = Arc::new(About::of(Some(id.clone()), None));
         self.sessions.push(Session {
             id: id.clone(),
             about: Arc::clone(&about),
@@ -203,12 +203,8 @@ impl Facts {
         members.members.push(key);
         members.counts.launched += 1;
         let lifetime = Lifetime(seq.0);
-        let about = About {
-            session: self.sessions.get(session.index()).map(|session| session.id.clone()),
-            job: Some(body.job.clone()),
-            lifetime: Some(lifetime),
-            group: Some(body.group.clone()),
-        };
+        let within = members.about.within.clone();
+        let about = About { within, job: Some(body.job.clone()), lifetime: Some(lifetime) };
         self.jobs.push(Job {
             id: body.job.clone(),
             about: Arc::new(about),
@@ -271,7 +267,7 @@ impl Facts {
         };
         self.group_index.put(id, key, |_| false, |_| false);
         let session = self.sessions.get(session.index()).map(|session| session.id.clone());
-        let about = About { session, group: Some(id.clone()), ..About::default() };
+        let about = About::of(session, Some(id.clone()));
         self.groups.push(Group {
             id: id.clone(),
             about: Arc::new(about),
@@ -341,7 +337,7 @@ impl Facts {
     }
 
     fn run_started(&mut self, fence: Fence, ts_ms: u64, body: &RunStarted, hint: Near) -> Applied {
-        let open = |bound| OpenRun { fence, bound, parts: Vec::new() };
+        let open = |bound| OpenRun { fence, bound, parts: Parts::default() };
         match &body.node {
             NodeId::Session(id) => {
                 let key = self.session_key(id).ok_or("its session is not known")?;
@@ -351,7 +347,7 @@ impl Facts {
                 }
                 session.turn = Some(open(true));
                 session.turns += 1;
-                self.runs.insert(fence, Node::Session(key));
+                self.opened(fence, Node::Session(key));
                 Ok(self.about(Node::Session(key)))
             }
             NodeId::Job(id) => {
@@ -363,7 +359,7 @@ impl Facts {
                 job.runs += 1;
                 job.started_at_ms.get_or_insert(ts_ms);
                 let session = job.session;
-                self.runs.insert(fence, Node::Job(key));
+                self.opened(fence, Node::Job(key));
                 self.running += 1;
                 self.queued -= 1;
                 if let Some(session) = self.sessions.get_mut(session.index()) {
@@ -373,6 +369,12 @@ impl Facts {
                 Ok(self.about_job(key))
             }
         }
+    }
+
+    /// A run of the node began.
+    fn opened(&mut self, fence: Fence, node: Node) {
+        let (jobs, sessions) = (&self.jobs, &self.sessions);
+        self.runs.insert(fence, node, |node| Self::fence_of(jobs, sessions, node));
     }
 
     fn run_bound(&mut self, fence: Fence, hint: Near) -> Applied {
@@ -389,7 +391,8 @@ impl Facts {
             return Err("a part of it is open");
         }
         let about = self.about(node);
-        self.runs.remove(body.run);
+        let (jobs, sessions) = (&self.jobs, &self.sessions);
+        self.runs.remove(body.run, |node| Self::fence_of(jobs, sessions, node));
         match node {
             Node::Session(key) => {
                 if let Some(session) = self.sessions.get_mut(key.index()) {
@@ -621,7 +624,8 @@ impl Facts {
     fn find_run(&self, fence: Fence, hint: Near) -> Result<Node, &'static str> {
         let runs = |key: &JobKey| self.jobs.get(key.index())?.run.as_ref().map(|run| run.fence);
         let hinted = hint.job().filter(|key| runs(key) == Some(fence)).map(Node::Job);
-        hinted.or_else(|| self.runs.get(fence)).ok_or("the run is not open")
+        let fence_of = |node| Self::fence_of(&self.jobs, &self.sessions, node);
+        hinted.or_else(|| self.runs.get(fence, fence_of)).ok_or("the run is not open")
     }
 
     fn open_run(&mut self, node: Node) -> Option<&mut OpenRun> {
@@ -652,8 +656,8 @@ impl Facts {
         if run.is_none_or(|run| run.0 > job.lifetime.0) {
             return Some(Arc::clone(&job.about));
         }
-        let About { session, job, .. } = (*job.about).clone();
-        Some(Arc::new(About { session, job, ..About::default() }))
+        let within = About::of(job.about.session().cloned(), None);
+        Some(Arc::new(About { job: Some(id.clone()), ..within }))
     }
 
     fn about_group(&self, key: GroupKey) -> Subject {

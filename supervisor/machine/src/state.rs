@@ -7,7 +7,7 @@ use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::{
     About, Bounds, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Left,
-    Lifetime, LogId, MessageId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status, ToolPart,
+    Lifetime, LogId, MessageId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status,
 };
 
 use crate::activity::Clocks;
@@ -21,9 +21,11 @@ use crate::timers::Timers;
 use crate::waiter::Waiter;
 
 mod index;
+mod parts;
 mod runs;
 
 use index::Index;
+pub(crate) use parts::Parts;
 use runs::Runs;
 
 macro_rules! key {
@@ -153,7 +155,7 @@ pub(crate) struct OpenRun {
     pub(crate) fence: Fence,
     /// Its runner has it in hand. A closure is in hand as soon as it is started.
     pub(crate) bound: bool,
-    pub(crate) parts: Vec<ToolPart>,
+    pub(crate) parts: Parts,
 }
 
 /// A job in one of its lifetimes. Its id names the newest of them; the others are found by their lifetimes.
@@ -487,6 +489,15 @@ impl State {
 }
 
 impl Facts {
+    /// The open run of a node.
+    pub(crate) fn fence_of(jobs: &[Job], sessions: &[Session], node: Node) -> Option<Fence> {
+        let run = match node {
+            Node::Job(key) => jobs.get(key.index())?.run.as_ref(),
+            Node::Session(key) => sessions.get(key.index())?.turn.as_ref(),
+        };
+        run.map(|run| run.fence)
+    }
+
     /// Where the job of an id is, in its newest lifetime.
     pub(crate) fn job_key(&self, id: &JobId) -> Option<JobKey> {
         self.job_index.get(id, |key| self.jobs.get(key.index()).is_some_and(|job| job.id == *id))

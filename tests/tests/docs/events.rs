@@ -82,12 +82,8 @@ fn what_is_not_written_today_is_what_the_machine_would_refuse() {
 
 #[test]
 fn the_document_has_the_fields_of_the_page_and_no_others() {
-    let about = About {
-        session: Some(session()),
-        job: Some(job()),
-        lifetime: Some(Lifetime(1)),
-        group: Some(group()),
-    };
+    let within = About::of(Some(session()), Some(group()));
+    let about = About { job: Some(job()), lifetime: Some(Lifetime(1)), ..within };
     let entry = Entry {
         seq: Seq(3),
         ts_ms: 4,

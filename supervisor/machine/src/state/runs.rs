@@ -1,28 +1,31 @@
-//! Where each open run is: a record of a run names its fence alone.
+//! Where each open run is: a record of a run names its fence alone. It says nothing that the runs do not say, so it
+//! shows nothing either.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use fanin_protocol::Fence;
+use hashbrown::HashTable;
 
 use crate::state::Node;
 
-/// Open runs by their fences.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Runs(HashMap<Fence, Node, BuildHasherDefault<Spread>>);
+/// Nodes by the fences of their open runs. The fences stay with the runs: `fence` says that of a node.
+#[derive(Clone, Default)]
+pub(crate) struct Runs(HashTable<Node>);
 
 impl Runs {
-    pub(crate) fn get(&self, fence: Fence) -> Option<Node> {
-        self.0.get(&fence).copied()
+    pub(crate) fn get(&self, run: Fence, fence: impl Fn(Node) -> Option<Fence>) -> Option<Node> {
+        self.0.find(spread(run), |node| fence(*node) == Some(run)).copied()
     }
 
-    pub(crate) fn insert(&mut self, fence: Fence, node: Node) {
-        self.0.insert(fence, node);
+    pub(crate) fn insert(&mut self, run: Fence, node: Node, fence: impl Fn(Node) -> Option<Fence>) {
+        self.0.insert_unique(spread(run), node, |node| fence(*node).map_or(0, spread));
     }
 
-    pub(crate) fn remove(&mut self, fence: Fence) {
-        self.0.remove(&fence);
+    /// Takes a run out, as long as its node still has it.
+    pub(crate) fn remove(&mut self, run: Fence, fence: impl Fn(Node) -> Option<Fence>) {
+        if let Ok(found) = self.0.find_entry(spread(run), |node| fence(*node) == Some(run)) {
+            found.remove();
+        }
     }
 
     /// How many are open.
@@ -30,40 +33,29 @@ impl Runs {
         self.0.len()
     }
 
-    /// Those that began before this place, oldest first.
-    pub(crate) fn before(&self, place: Fence) -> Vec<Node> {
-        let mut older: Vec<_> = self.0.iter().filter(|(fence, _)| **fence < place).collect();
-        older.sort_unstable_by_key(|(fence, _)| **fence);
-        older.into_iter().map(|(_, node)| *node).collect()
+    /// Nodes with an open run, in no order.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Node> {
+        self.0.iter().copied()
     }
 }
 
-// In the order of the fences: a state has one text.
+// The same runs are open where the same nodes have them.
+impl PartialEq for Runs {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len()
+    }
+}
+
+impl Eq for Runs {}
+
 impl fmt::Debug for Runs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut runs: Vec<_> = self.0.iter().collect();
-        runs.sort_unstable_by_key(|(fence, _)| **fence);
-        f.debug_map().entries(runs).finish()
+        f.write_str("..")
     }
 }
 
 /// Spreads fences over a table. They are numbers that the machine counts, so nobody chooses them.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Spread(u64);
-
-impl Hasher for Spread {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // 2^64 divided by the golden ratio: neighbours land far apart, in the high bits as well.
-        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
+const fn spread(run: Fence) -> u64 {
+    // 2^64 divided by the golden ratio: neighbours land far apart, in the high bits; the table looks at the low ones too.
+    run.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }
