@@ -192,7 +192,7 @@ impl Job {
     ///
     /// As [`Job::info`].
     pub fn output(&self) -> Result<JobOutput, CallError> {
-        self.launcher.handle().core().output(self.lifetime)
+        Ok(self.core().find_output(&self.id, self.lifetime)?.source.output())
     }
 
     /// A follow-up to a running job (J-24): more for its body to do, before it ends. Accepted is `Ok`: the job does not

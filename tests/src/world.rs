@@ -376,7 +376,7 @@ impl World {
             Op::Forged(run, at) => {
                 let (run, at) = (self.host.runs.get(run)?, self.host.runs.get(at)?);
                 let forged = RunRef { node: at.node, fence: run.fence };
-                report(Some(&forged), Said::Ended(Ended::Lost))?
+                report(Some(&forged), Said::Ended(Ended::Lost { output: None }))?
             }
             Op::TurnEnd(id, how) => {
                 report(self.host.turns.get(id), Said::Ended(ended(&crate::op::job("turn"), *how)))?
@@ -495,7 +495,7 @@ fn ended(id: &JobId, how: How) -> Ended {
         How::Spawn => failed(Cause::Spawn, Some(Code::ProgramNotFound), "no such program"),
         How::Os => failed(Cause::Spawn, Some(Code::Os), "no more processes"),
         How::Safe => failed(Cause::Failed, None, "it did not come up"),
-        How::Lost => Ended::Lost,
+        How::Lost => Ended::Lost { output: None },
         How::Left => {
             let left = Left { alive: [survivor()].into(), ..Left::default() };
             ended_badly(Cause::Failed, Some(Code::Os), "it left something", Some(left))

@@ -387,7 +387,10 @@ pub enum Ended {
         is_safe: bool,
     },
     /// The guard was dropped without a word of the body.
-    Lost,
+    Lost {
+        /// What it had put out.
+        output: Option<Output>,
+    },
 }
 
 /// What a command is answered at once.
