@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fanin_machine::log::Log;
+use fanin_machine::log::{Herald, Log};
 use fanin_machine::pump::{Batch, Pump};
 use fanin_machine::{
     Answer, Command, Effect, Ended, KillStage, Launch, Launched, Mono, Now, Out, Refusal, Reply, Report,
@@ -341,6 +341,13 @@ impl Core {
                 changed = alarm.changed() => if changed.is_err() { return },
             }
         }
+    }
+
+    /// Wakes subscribers, until the log is closed: however many there are, what they cost the pump is one wake.
+    pub(crate) async fn herald(self: Arc<Self>) {
+        let mut herald = Herald::new(Arc::clone(&self.log));
+        drop(self);
+        std::future::poll_fn(|cx| herald.poll(cx)).await;
     }
 
     /// Nothing is decided from now on, and all tasks are dropped (SC-6).

@@ -83,6 +83,8 @@ pub(crate) struct Owner {
 impl Owner {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         let alarm = core.scope.spawn(Arc::clone(&core).ring());
+        // It ends with the log.
+        core.scope.spawn(Arc::clone(&core).herald());
         Self { core, alarm }
     }
 
