@@ -34,7 +34,7 @@ pub fn ratio(ours: &Figures, partner: &Figures) -> f64 {
 }
 
 /// Whatever went wrong.
-pub type Error = Box<dyn std::error::Error>;
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Bytes of this process that are in memory now.
 ///

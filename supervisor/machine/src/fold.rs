@@ -269,6 +269,7 @@ impl Facts {
             counts: Counts::default(),
             fired: None,
             voided: None,
+            results_taken: 0,
             taken: false,
         });
         Ok(key)
@@ -518,6 +519,9 @@ impl Facts {
         for key in &jobs {
             if let Some(job) = self.jobs.get_mut(key.index()) {
                 job.taken = true;
+                if let Some(group) = self.groups.get_mut(job.group.index()) {
+                    group.results_taken += 1;
+                }
             }
         }
         Ok(match (groups.as_slice(), jobs.first()) {

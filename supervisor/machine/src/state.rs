@@ -264,6 +264,8 @@ pub(crate) struct Group {
     pub(crate) counts: Counts,
     pub(crate) fired: Option<Arc<CombinedResult>>,
     pub(crate) voided: Option<Cause>,
+    /// Members whose results were taken one by one. Changed where one is taken, nowhere else.
+    pub(crate) results_taken: u32,
     /// The message of the fired group was taken.
     pub(crate) taken: bool,
 }

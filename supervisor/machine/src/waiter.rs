@@ -291,7 +291,7 @@ pub(crate) fn is_taken(state: &State, key: JobKey) -> bool {
 
 /// True where every single result of the group was taken.
 pub(crate) fn all_taken(state: &State, key: GroupKey) -> bool {
-    state.group(key).is_some_and(|group| group.members.iter().all(|member| is_taken(state, *member)))
+    state.group(key).is_some_and(|group| group.taken || group.results_taken == group.counts.launched)
 }
 
 /// True where a live waiter covers the group's message or holds one of its results: the message waits for it
@@ -303,7 +303,8 @@ pub(crate) fn holds(state: &State, key: GroupKey) -> bool {
             .filter_map(|id| state.memory.waiters.get(id))
             .any(|waiter| waiter.offer.as_ref().is_some_and(|offer| offer.message == Some(key)))
     });
-    by_group || {
+    // Nobody looks at a job, most of the time: then no member is looked at either.
+    let by_jobs = !state.memory.job_waiters.is_empty() && {
         let ids: BTreeSet<WaiterId> = group
             .members
             .iter()
@@ -312,7 +313,8 @@ pub(crate) fn holds(state: &State, key: GroupKey) -> bool {
             .copied()
             .collect();
         ids.into_iter().any(|id| holds_results(state, id, key))
-    }
+    };
+    by_group || by_jobs
 }
 
 fn holds_results(state: &State, id: WaiterId, key: GroupKey) -> bool {
