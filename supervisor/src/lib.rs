@@ -33,6 +33,7 @@ mod chance;
 mod clock;
 mod context;
 mod core;
+mod find;
 mod follow;
 mod handle;
 mod head_tail;
@@ -64,8 +65,9 @@ pub use core::CallError;
 pub use fanin_bus::{
     Delivery, Event, Filter, FilterError, Since, Snapshot, SubscribeError, Subscription, TryNextError,
 };
-pub use fanin_machine::{Bound, JobFilter, NotAccepted, Refusal};
+pub use fanin_machine::{Bound, JobFilter, Named, NotAccepted, Refusal};
 pub use fanin_protocol as protocol;
+pub use find::{Candidates, FindError};
 pub use follow::{Follow, OutputError};
 pub use head_tail::HeadTail;
 pub use launched::{Group, GroupResult, Job};

@@ -57,4 +57,4 @@ pub use fold::FoldError;
 pub use out::Out;
 pub use state::{Facts, GroupKey, JobKey, SessionKey, State};
 pub use step::step;
-pub use view::{Held, JobFilter};
+pub use view::{Held, JobFilter, Named};
