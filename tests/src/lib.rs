@@ -11,6 +11,7 @@ pub mod host;
 pub mod invariants;
 pub mod ledger;
 pub mod lending;
+pub mod nested;
 pub mod op;
 pub mod parent;
 pub mod posts;

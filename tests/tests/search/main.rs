@@ -99,6 +99,58 @@ models! {
         others: vec!["close s", "stop-group g"],
         ..Menu::default()
     };
+    /// SC-10, P7: a job waits for its child at one slot, in two ways at once: finishes, cancels, limits of waits, another
+    /// number of slots.
+    lending = Menu {
+        slots: Some(1),
+        launches: vec!["launch closure as=g p", "launch closure below=p as=h a"],
+        waiters: 2,
+        waits: vec!["group below=p h", "all below=p a", "wake below=p"],
+        ends: vec![How::Ok],
+        expires: true,
+        others: vec!["stop a grace=0", "stop p grace=0", "set-slots 2"],
+        ..Menu::default()
+    };
+    /// SC-9, SC-10: the answer of a job is held while a job of another tree has the slot.
+    held_answers = Menu {
+        slots: Some(1),
+        launches: vec![
+            "launch closure as=g p",
+            "launch closure below=p as=h a",
+            "launch in=t closure as=i q r",
+        ],
+        waiters: 1,
+        waits: vec!["group below=p h", "wake below=p"],
+        ends: vec![How::Ok],
+        expires: true,
+        others: vec!["session t", "stop p grace=0"],
+        ..Menu::default()
+    };
+    /// J-5, J-6, J-8, J-11, SC-2, BAR-9: a job with two children that end, fail, or are stopped, with a crash.
+    nested = Menu {
+        slots: Some(2),
+        launches: vec!["launch closure as=g p", "launch closure below=p as=h a b"],
+        waiters: 1,
+        waits: vec!["group below=p h", "wake below=p", "wake"],
+        ends: vec![How::Ok, How::Failed],
+        crashes: 1,
+        others: vec!["close s", "stop p grace=0", "stop-group h", "stop a"],
+        ..Menu::default()
+    };
+    /// SC-1, SC-2: three levels, stops at each of them, and time.
+    three_levels = Menu {
+        launches: vec![
+            "launch closure as=g p",
+            "launch closure below=p as=h a",
+            "launch closure below=a as=i b",
+        ],
+        ends: vec![How::Ok, How::Lost],
+        time: true,
+        late: true,
+        crashes: 1,
+        others: vec!["stop p", "stop a grace=0", "start below=b as=j p"],
+        ..Menu::default()
+    };
     /// BAR-4, J-8 to J-11, J-17, J-18: all members run to their end.
     barrier_all = barrier(None, "launch closure as=g a b");
     /// The same with one slot and runners that come up late; J-2, J-3, J-9, SC-9.
@@ -299,7 +351,7 @@ fn every_record_and_every_pair_of_command_and_state_is_reached() {
         .map(|(kind, _)| *kind)
         .filter(|kind| all.iter().any(|found| found.kinds.contains(kind)))
         .collect();
-    expect!["store.opened store.closed session.opened session.closed job.queued job.stopping job.ended run.started run.bound run.ended part group.sealed group.fired group.voided message.posted message.taken note"].assert_eq(&kinds.join(" "));
+    expect!["store.opened store.closed session.opened session.closed job.queued job.stopping job.ended run.started run.bound run.ended part group.sealed group.fired group.voided message.posted message.taken limits.set note"].assert_eq(&kinds.join(" "));
     let (states, transitions): (Vec<usize>, Vec<usize>) =
         all.iter().map(|found| (found.states, found.transitions)).unzip();
     println!(
