@@ -49,6 +49,7 @@ impl Handle {
             | Reply::Launched(_)
             | Reply::Stopped(_)
             | Reply::Extended(_)
+            | Reply::Promoted(_)
             | Reply::Refused(_) => Err(CallError::Poisoned),
         }
     }
@@ -64,6 +65,7 @@ impl Handle {
             | Reply::Launched(_)
             | Reply::Posted { .. }
             | Reply::Extended(_)
+            | Reply::Promoted(_)
             | Reply::Refused(_) => Err(CallError::Poisoned),
         }
     }

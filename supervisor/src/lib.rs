@@ -33,6 +33,7 @@ mod chance;
 mod clock;
 mod context;
 mod core;
+mod foreground;
 mod handle;
 mod hosted;
 mod launched;
@@ -60,8 +61,9 @@ pub use core::CallError;
 pub use fanin_bus::{
     Delivery, Event, Filter, FilterError, Since, Snapshot, SubscribeError, Subscription, TryNextError,
 };
-pub use fanin_machine::{Bound, JobFilter, NotAccepted, Refusal};
+pub use fanin_machine::{Background, Bound, JobFilter, NotAccepted, Promotion, Refusal};
 pub use fanin_protocol as protocol;
+pub use foreground::{Backgrounded, Foreground, RunError};
 pub use launched::{Group, GroupResult, Job};
 pub use launcher::{LaunchError, Launcher};
 pub use message::{Message, Queued, Words};

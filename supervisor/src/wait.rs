@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fanin_machine::{Answer, Command, Refusal, Take, WaiterId, Wanted};
+use fanin_machine::{Answer, Command, Refusal, Release, Take, WaiterId, Wanted};
 use fanin_protocol::ResultEntry;
 use tokio::sync::oneshot;
 
@@ -73,11 +73,21 @@ impl Waiter {
     ///
     /// Cancel safe: dropped at the gate nobody waits.
     pub(crate) async fn begin(handle: &Handle, wanted: Wanted) -> Result<Self, CallError> {
-        let (id, answer) = handle.core().expect_answer();
         // Made before the call, so that a refusal forgets the expected answer as well.
-        let waiter = Self { handle: handle.clone(), id, answer, is_done: false };
-        waiter.handle.core().submit(Command::Take(Take { waiter: id, wanted })).await?;
+        let waiter = Self::expect(handle);
+        waiter.handle.core().submit(Command::Take(Take { waiter: waiter.id, wanted })).await?;
         Ok(waiter)
+    }
+
+    /// One who is about to wait.
+    pub(crate) fn expect(handle: &Handle) -> Self {
+        let (id, answer) = handle.core().expect_answer();
+        Self { handle: handle.clone(), id, answer, is_done: false }
+    }
+
+    /// Its name.
+    pub(crate) const fn id(&self) -> WaiterId {
+        self.id
     }
 
     /// The answer. It is offered, not taken, until it is acknowledged.
@@ -116,7 +126,7 @@ impl Drop for Waiter {
     fn drop(&mut self) {
         if !self.is_done {
             self.handle.core().forget_answer(self.id);
-            self.handle.core().post(Command::Release(self.id));
+            self.handle.core().post(Command::Release(Release::Waiter(self.id)));
         }
     }
 }
@@ -132,8 +142,16 @@ pub(crate) async fn answer_within(
         let mut waiter = Waiter::begin(handle, wanted).await?;
         Ok((waiter.answer().await?, waiter))
     };
-    let Some(limit) = limit else { return answer.await };
-    tokio::time::timeout(limit, answer).await.unwrap_or(Err(WaitError::TimedOut { limit }))
+    within(limit, answer).await
+}
+
+/// What a wait gives, or the end of its limit; what is there wins.
+pub(crate) async fn within<T>(
+    limit: Option<Duration>,
+    wait: impl Future<Output = Result<T, WaitError>>,
+) -> Result<T, WaitError> {
+    let Some(limit) = limit else { return wait.await };
+    tokio::time::timeout(limit, wait).await.unwrap_or(Err(WaitError::TimedOut { limit }))
 }
 
 /// Waits for jobs and takes their results.
@@ -149,8 +167,12 @@ pub(crate) async fn jobs(
             Ok(Waited { entries, already_delivered })
         }
         Answer::Voided => Err(WaitError::Voided),
-        Answer::Group { .. } | Answer::Wake(_) | Answer::Words { .. } | Answer::Idle | Answer::Closed => {
-            Err(WaitError::Closed)
-        }
+        Answer::Group { .. }
+        | Answer::Wake(_)
+        | Answer::Words { .. }
+        | Answer::Promoted
+        | Answer::Background(_)
+        | Answer::Idle
+        | Answer::Closed => Err(WaitError::Closed),
     }
 }

@@ -1,9 +1,9 @@
 //! The only code that sees commands: each is sent to the rule set that decides it.
 
-use crate::command::{Close, Command, Refusal, Reply, SessionCommand};
+use crate::command::{Close, Command, Refusal, Release, Reply, SessionCommand};
 use crate::out::Out;
 use crate::state::State;
-use crate::{epoch, inbox, launch, limit, message, report, session, stop, timer, waiter};
+use crate::{epoch, foreground, inbox, limit, message, report, session, stop, timer, waiter};
 
 /// Decides a command.
 pub(crate) fn decide(state: &mut State, command: Command, out: &mut Out) {
@@ -26,10 +26,14 @@ fn decide_open(state: &mut State, command: Command, out: &mut Out) -> Result<Rep
         Command::Session(SessionCommand::Open(id)) => session::open(state, id, out),
         Command::Session(SessionCommand::Turn(id)) => session::turn(state, &id, out),
         Command::Session(SessionCommand::Close(id)) => session::close(state, &id, out),
-        Command::Launch(request) => launch::launch(state, request, out),
+        Command::Launch(request) => foreground::launch(state, request, out),
         Command::Post(request) => message::post(state, request, out),
         Command::Take(take) => waiter::take(state, take, out),
-        Command::Release(id) => waiter::release(state, id),
+        Command::Release(Release::Waiter(id)) => {
+            waiter::release(state, id);
+            Ok(Reply::Done)
+        }
+        Command::Release(Release::Promote(target)) => foreground::promote(state, &target, out),
         Command::Ack(id) => inbox::ack(state, id, out),
         Command::Stop(request) => stop::stop(state, &request, out),
         Command::Report(said) => report::report(state, said, out),

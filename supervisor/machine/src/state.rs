@@ -430,6 +430,8 @@ pub(crate) struct Dirty {
     pub(crate) jobs: VecDeque<JobKey>,
     pub(crate) groups: VecDeque<GroupKey>,
     pub(crate) inboxes: VecDeque<Node>,
+    /// Groups that a foreground call has left.
+    pub(crate) calls: Vec<GroupKey>,
 }
 
 impl State {

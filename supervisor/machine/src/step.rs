@@ -8,7 +8,7 @@ use crate::clock::Now;
 use crate::command::{Command, Reply};
 use crate::out::Out;
 use crate::state::{Closing, State};
-use crate::{activity, dispatch, epoch, fence, group, inbox, intake, job, sweep};
+use crate::{activity, dispatch, epoch, fence, foreground, group, inbox, intake, job, sweep};
 
 /// Carries out one command.
 ///
@@ -57,5 +57,6 @@ fn settle(state: &mut State, out: &mut Out) {
         }
     }
     inbox::settle_idle(state, out);
+    foreground::settle(state, out);
     out.unfinished = starts == STARTS_PER_STEP || !state.memory.sweeps.is_empty();
 }
