@@ -1,6 +1,6 @@
 //! Which answer may be given when, and that none comes late.
 
-use fanin_machine::{Answer, WaiterId};
+use fanin_machine::{Answer, Background, WaiterId};
 use fanin_protocol::{CombinedResult, GroupId, Lifetime, MessageId, NodeId, ResultEntry};
 
 use super::{Offer, Parent};
@@ -47,6 +47,20 @@ impl Parent {
             (Answer::Voided, Wish::Group(_, group)) => {
                 let voided = ledger.groups.get(group).is_some_and(|group| group.voided);
                 ensure(voided, "BAR-9", || format!("{group} is said to be voided"))?;
+                self.left(waiter);
+                return Ok(());
+            }
+            (Answer::Promoted, Wish::Group(_, group)) => {
+                let told = wait.is_foreground && self.promoted.as_ref() == Some(group);
+                ensure(told, "SC-20", || format!("{waiter:?} is told that it is promoted"))?;
+                self.left(waiter);
+                return Ok(());
+            }
+            (Answer::Background(background), Wish::Background(_)) => {
+                let due = self.background(&lives, ledger);
+                ensure(due == Some(*background), "SC-20", || {
+                    format!("{waiter:?} is told {background:?}, due is {due:?}")
+                })?;
                 self.left(waiter);
                 return Ok(());
             }
@@ -196,6 +210,15 @@ impl Parent {
         }
     }
 
+    /// What one who waits for these lives to be in the background must be told now.
+    fn background(&self, lives: &[Lifetime], ledger: &Ledger) -> Option<Background> {
+        let job = lives.iter().find_map(|life| ledger.life(*life))?;
+        if job.ended.is_some() {
+            return Some(Background::Over);
+        }
+        self.calls(&job.group).next().is_none().then_some(Background::Left)
+    }
+
     /// True where a waiter holds a result of the group, or waits for all that the parent lacks of it.
     pub(crate) fn held(&self, id: &GroupId, group: &GroupSeen) -> bool {
         self.waits.values().any(|wait| match (&wait.offer, &wait.wish) {
@@ -207,7 +230,9 @@ impl Parent {
                     && group.lives.iter().all(|member| self.has(member) || wait.lives.contains(member))
             }
             (None, Wish::Group(by, wanted)) => *by == group.parent && wanted == id,
-            (None, Wish::Any(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Idle) => false,
+            (None, Wish::Any(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Background(_) | Wish::Idle) => {
+                false
+            }
         })
     }
 
@@ -227,6 +252,7 @@ impl Parent {
                 }
                 Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
                 Wish::Message(by) => self.due_message(by, ledger).is_some() || ledger.is_going(by),
+                Wish::Background(_) => self.background(&wait.lives, ledger).is_some(),
                 Wish::Idle => ledger.running == 0,
             };
             let is_dead = wait.wish.by().is_some_and(|by| match by {
