@@ -11,8 +11,36 @@ pub const LABEL_BYTES_MAX: usize = 200;
 /// Largest group of the operator profile: what the whole machine was measured with (14.14).
 pub const GROUP_MEMBERS_MAX: usize = 1_000_000;
 
+/// Smallest fan-out of the agent profile: a single job is a `start` (14.14).
+pub const AGENT_GROUP_MIN: usize = 2;
+
+/// Largest group of the agent profile: what a model can keep in view (14.14).
+pub const AGENT_GROUP_MAX: usize = 7;
+
+/// Deepest job below its session, agent profile: workers launch no workers (14.14, SC-8).
+pub const AGENT_DEPTH_MAX: u32 = 1;
+
 /// Deepest job below its session, operator profile: deeper trees are recursion gone wrong (14.14, SC-8).
 pub const DEPTH_MAX: u32 = 8;
+
+/// Largest value for a session's own depth: each launch, stop and start walks up the tree.
+pub const DEPTH_MAX_MAX: u32 = 64;
+
+/// Jobs of a session's tree for life, agent profile: a model in a loop stops here (SC-21, 14.14).
+pub const AGENT_SPAWN_TOTAL: u32 = 64;
+
+/// Jobs of a tree that hold a slot at once, agent profile: what a provider's rate limit and a laptop bear (14.14).
+pub const AGENT_SLOTS: u32 = 10;
+
+/// Jobs of a tree that may wait for a slot, agent profile: four times its total, for sessions that raise that
+/// (14.14, SC-12).
+pub const AGENT_QUEUE_JOBS_MAX: usize = 256;
+
+/// Jobs of all trees that may wait for a slot, agent profile: 40 full trees (14.14, SC-12).
+pub const AGENT_QUEUE_JOBS_ALL_MAX: usize = 10_000;
+
+/// Longest prompt of an agent job, agent profile: two pages; more belongs in a file (14.14).
+pub const AGENT_PROMPT_BYTES_MAX: usize = 8_000;
 
 /// Jobs below a node that goes which one step stops at the most: the one record above counts for the others until
 /// their own follow (SC-2).

@@ -14,6 +14,7 @@ use crate::part::ToolPart;
 use crate::policy::{Policy, Threshold};
 use crate::private::Private;
 use crate::process::{Containment, Left};
+use crate::profile::{Bounds, Profile};
 use crate::result::{CombinedResult, Counts, Outcome, Output};
 use crate::shared_limits::SharedLimits;
 use crate::spec::Spec;
@@ -54,6 +55,12 @@ pub struct StoreClosed {
 pub struct SessionOpened {
     /// The session.
     pub session: SessionId,
+    /// Who drives it.
+    #[serde(default)]
+    pub profile: Profile,
+    /// What it and all below it may grow to.
+    #[serde(default)]
+    pub bounds: Bounds,
 }
 
 /// `session.closed`: a parent is gone; its unfired groups are voided.
@@ -391,6 +398,8 @@ pub enum NoteCode {
     StaleReport,
     /// A run did not end in time after the forced stop (J-18).
     Unreaped,
+    /// Four fifths of the jobs that a tree may launch for life are launched; the value is their number (SC-21).
+    SpawnTotal,
     /// A run or a group shows no sign of work, and the value is for how many milliseconds; or a run makes the same
     /// call again and again (SC-14, SC-15, BAR-14).
     Stall,

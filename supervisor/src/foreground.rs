@@ -13,7 +13,7 @@ use crate::launched::{Group, GroupResult};
 use crate::launcher::{LaunchError, Launcher};
 use crate::spec::{GroupOptions, JobSpec};
 use crate::supervisor::Supervisor;
-use crate::wait::{self, WaitError, Waiter};
+use crate::wait::{WaitError, Waiter};
 
 /// How a foreground call came back.
 #[derive(Debug, Clone)]
@@ -111,7 +111,7 @@ impl Launcher {
         let mut waiter = Waiter::expect(self.handle());
         let specs = specs.into_iter().collect();
         let group = Group::new(self, self.launch(options, specs, false, Some(waiter.id())).await?);
-        match wait::within(limit.into(), waiter.answer()).await {
+        match waiter.answer_before(limit.into()).await {
             Ok(Answer::Group { result, already_delivered }) => {
                 waiter.take();
                 Ok(Foreground::Over(GroupResult { result, already_delivered }))
@@ -203,6 +203,7 @@ async fn promote(handle: &Handle, target: PromoteTarget) -> Result<Promotion, Ca
         | Reply::Launched(_)
         | Reply::Posted { .. }
         | Reply::Stopped(_)
+        | Reply::Answered
         | Reply::Extended(_)
         | Reply::Refused(_) => Err(CallError::Poisoned),
     }

@@ -15,18 +15,23 @@ use crate::supervisor::{Cancelled, Owner};
 #[derive(Clone)]
 pub(crate) struct Handle {
     core: Arc<Core>,
-    _owner: Option<Arc<Owner>>,
+    owner: Option<Arc<Owner>>,
 }
 
 impl Handle {
     /// A handle of the supervisor's user.
     pub(crate) fn of(owner: Arc<Owner>) -> Self {
-        Self { core: Arc::clone(owner.core()), _owner: Some(owner) }
+        Self { core: Arc::clone(owner.core()), owner: Some(owner) }
     }
 
     /// A handle of a job.
     pub(crate) const fn inside(core: Arc<Core>) -> Self {
-        Self { core, _owner: None }
+        Self { core, owner: None }
+    }
+
+    /// True for a handle of a job.
+    pub(crate) const fn is_inside(&self) -> bool {
+        self.owner.is_none()
     }
 
     pub(crate) const fn core(&self) -> &Arc<Core> {
@@ -46,6 +51,7 @@ impl Handle {
             Reply::Posted { created } => Ok(Queued { key, created }),
             Reply::Done
             | Reply::Turn(_)
+            | Reply::Answered
             | Reply::Launched(_)
             | Reply::Stopped(_)
             | Reply::Extended(_)
@@ -62,6 +68,7 @@ impl Handle {
             }
             Reply::Done
             | Reply::Turn(_)
+            | Reply::Answered
             | Reply::Launched(_)
             | Reply::Posted { .. }
             | Reply::Extended(_)

@@ -69,7 +69,7 @@ pub use launcher::{LaunchError, Launcher};
 pub use message::{Message, Queued, Words};
 pub use output::JobOutput;
 pub use runner::{Ending, Failure, RunFuture, Runner};
-pub use session::Session;
+pub use session::{Session, SessionOptions};
 pub use spec::{GroupOptions, JobError, JobSpec};
 pub use stop::{StopSignal, StopStage};
 pub use supervisor::{Cancelled, SessionError, Supervisor};

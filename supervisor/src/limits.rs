@@ -70,6 +70,7 @@ async fn extend(
         Reply::Extended(extended) => Ok(extended),
         Reply::Done
         | Reply::Turn(_)
+        | Reply::Answered
         | Reply::Launched(_)
         | Reply::Stopped(_)
         | Reply::Posted { .. }

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use fanin_machine::{Answer, Command, Parent, PostTarget, Reply, SessionCommand, Wanted};
-use fanin_protocol::{MessageId, SessionId};
+use fanin_protocol::{Bounds, MessageId, Profile, SessionId};
 
 use crate::core::CallError;
 use crate::handle::Handle;
@@ -15,6 +15,36 @@ use crate::supervisor::Owner;
 use crate::turn::Turn;
 use crate::wait::{WaitError, Waiter};
 use crate::wake::Wake;
+
+/// Who drives a session, and what it and all below it may grow to (14.14). What is not set is as the supervisor's
+/// builder has it.
+///
+/// # Examples
+///
+/// ```
+/// use fanin_supervisor::SessionOptions;
+/// use fanin_supervisor::protocol::{Bounds, Profile};
+///
+/// // A model drives it, and its workers may have workers.
+/// let bounds = Bounds { depth: 2, ..Profile::Agent.bounds() };
+/// let options = SessionOptions { profile: Some(Profile::Agent), bounds: Some(bounds) };
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionOptions {
+    /// Who drives it; without bounds, its are used.
+    pub profile: Option<Profile>,
+    /// What it and all below it may grow to.
+    pub bounds: Option<Bounds>,
+}
+
+impl SessionOptions {
+    /// These, else those.
+    pub(crate) fn or(self, others: Self) -> (Profile, Bounds) {
+        let profile = self.profile.or(others.profile).unwrap_or_default();
+        let others = others.bounds.filter(|_| self.profile.is_none());
+        (profile, self.bounds.or(others).unwrap_or(profile.bounds()))
+    }
+}
 
 /// A parent that is no job: the root of a tree. Clones are the same session; dropping them all does not close it.
 ///
@@ -57,6 +87,7 @@ impl Session {
         {
             Reply::Turn(run) => Ok(Turn::new(self.launcher.handle().clone(), run)),
             Reply::Done
+            | Reply::Answered
             | Reply::Launched(_)
             | Reply::Stopped(_)
             | Reply::Posted { .. }

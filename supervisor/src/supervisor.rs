@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use fanin_bus::{Filter, Since, Snapshot, SubscribeError, Subscription};
 use fanin_machine::{
-    Close, Command, JobFilter, PostTarget, Refusal, SessionCommand, StopTarget, Stopped, Wanted, why,
+    Close, Command, JobFilter, PostTarget, Refusal, SessionCommand, SessionOpen, StopTarget, Stopped, Wanted,
+    why,
 };
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
@@ -20,7 +21,7 @@ use crate::core::{CallError, Core};
 use crate::handle::Handle;
 use crate::message::Queued;
 use crate::output::JobOutput;
-use crate::session::Session;
+use crate::session::{Session, SessionOptions};
 use crate::wait::Waiter;
 
 /// Why a session could not be opened.
@@ -81,12 +82,14 @@ pub struct Supervisor {
 pub(crate) struct Owner {
     core: Arc<Core>,
     alarm: AbortHandle,
+    /// What a session gets that sets nothing.
+    sessions: SessionOptions,
 }
 
 impl Owner {
-    pub(crate) fn new(core: Arc<Core>) -> Self {
+    pub(crate) fn new(core: Arc<Core>, sessions: SessionOptions) -> Self {
         let alarm = core.scope.spawn(Arc::clone(&core).ring());
-        Self { core, alarm }
+        Self { core, alarm, sessions }
     }
 
     pub(crate) const fn core(&self) -> &Arc<Core> {
@@ -125,8 +128,28 @@ impl Supervisor {
         I: TryInto<SessionId>,
         IdError: From<I::Error>,
     {
+        self.session_with(id, SessionOptions::default()).await
+    }
+
+    /// As [`Supervisor::session`], with a profile or bounds of its own. A session that is open already keeps those it
+    /// has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Supervisor::session`]; [`Refusal::BadBounds`] where nothing could be launched under these.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it waits for the gate alone.
+    pub async fn session_with<I>(&self, id: I, options: SessionOptions) -> Result<Session, SessionError>
+    where
+        I: TryInto<SessionId>,
+        IdError: From<I::Error>,
+    {
         let id = id.try_into().map_err(IdError::from)?;
-        self.owner.core().submit(Command::Session(SessionCommand::Open(id.clone()))).await?;
+        let (profile, bounds) = options.or(self.owner.sessions);
+        let open = SessionOpen { id: id.clone(), profile, bounds };
+        self.owner.core().submit(Command::Session(SessionCommand::Open(open))).await?;
         Ok(Session::new(Arc::clone(&self.owner), id))
     }
 

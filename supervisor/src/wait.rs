@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fanin_machine::{Answer, Command, Refusal, Release, Take, WaiterId, Wanted};
+use fanin_machine::{Answer, Command, Leave, Refusal, Release, Reply, Take, WaiterId, Wanted};
 use fanin_protocol::ResultEntry;
 use tokio::sync::oneshot;
 
@@ -99,6 +99,29 @@ impl Waiter {
         (&mut self.answer).await.map_err(|_| WaitError::Closed)
     }
 
+    /// The answer, or the end of the limit; an answer that is there wins.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Waiter::answer`].
+    pub(crate) async fn answer_before(&mut self, limit: Option<Duration>) -> Result<Answer, WaitError> {
+        let Some(limit) = limit else { return self.answer().await };
+        match tokio::time::timeout(limit, self.answer()).await {
+            Ok(answer) => answer,
+            Err(_) if self.handle.is_inside() => self.held_answer(limit).await,
+            Err(_) => Err(WaitError::TimedOut { limit }),
+        }
+    }
+
+    /// The limit of a job's wait has passed. An answer that was only held for the job's slot is given now (SC-10);
+    /// without one, or where the gate is busy, the waiter leaves.
+    async fn held_answer(&mut self, limit: Duration) -> Result<Answer, WaitError> {
+        match self.handle.core().submit(Command::Release(Release::Waiter(self.id, Leave::Limit))).await {
+            Ok(Reply::Answered) => self.answer().await,
+            _ => Err(WaitError::TimedOut { limit }),
+        }
+    }
+
     /// Takes what was offered: it is delivered now, once. Where that cannot be said in time it leaves.
     ///
     /// # Cancel safety
@@ -126,7 +149,7 @@ impl Drop for Waiter {
     fn drop(&mut self) {
         if !self.is_done {
             self.handle.core().forget_answer(self.id);
-            self.handle.core().post(Command::Release(Release::Waiter(self.id)));
+            self.handle.core().post(Command::Release(Release::Waiter(self.id, Leave::Left)));
         }
     }
 }
@@ -138,20 +161,19 @@ pub(crate) async fn answer_within(
     wanted: Wanted,
     limit: Option<Duration>,
 ) -> Result<(Answer, Waiter), WaitError> {
-    let answer = async {
-        let mut waiter = Waiter::begin(handle, wanted).await?;
-        Ok((waiter.answer().await?, waiter))
+    let mut begun = None;
+    let answer = async { begun.insert(Waiter::begin(handle, wanted).await?).answer().await };
+    let answer = match limit {
+        None => answer.await?,
+        Some(limit) => match tokio::time::timeout(limit, answer).await {
+            Ok(answer) => answer?,
+            Err(_) => match begun.as_mut().filter(|_| handle.is_inside()) {
+                Some(waiter) => waiter.held_answer(limit).await?,
+                None => return Err(WaitError::TimedOut { limit }),
+            },
+        },
     };
-    within(limit, answer).await
-}
-
-/// What a wait gives, or the end of its limit; what is there wins.
-pub(crate) async fn within<T>(
-    limit: Option<Duration>,
-    wait: impl Future<Output = Result<T, WaitError>>,
-) -> Result<T, WaitError> {
-    let Some(limit) = limit else { return wait.await };
-    tokio::time::timeout(limit, wait).await.unwrap_or(Err(WaitError::TimedOut { limit }))
+    begun.map(|waiter| (answer, waiter)).ok_or(WaitError::Closed)
 }
 
 /// Waits for jobs and takes their results.

@@ -21,6 +21,7 @@ pub fn pair(world: &World, op: &Op) -> String {
         Op::StopAll(_) => format!("Close stop, {}", runs(world)),
         Op::Finish => format!("Close finish, {}", runs(world)),
         Op::Session(id) => format!("Session open, {}", session(world, id)),
+        Op::Bounded(id, _) => format!("Session open agent, {}", session(world, id)),
         Op::CloseSession(id) => format!("Session close, {}", session(world, id)),
         Op::Turn(id) => format!("Session turn, {}", session(world, id)),
         Op::Launch(launching) => {
@@ -39,6 +40,7 @@ pub fn pair(world: &World, op: &Op) -> String {
         Op::Leave(id) => format!("Release, {}", waiter(world, *id)),
         Op::Promote(Promoted::Job(id)) => format!("Release promoted job, {}", calls(world, of(world, id))),
         Op::Promote(Promoted::Group(id)) => format!("Release promoted group, {}", calls(world, Some(id))),
+        Op::Expire(id) => format!("Release at its limit, {}", waiter(world, *id)),
         Op::Ack(id) => format!("Ack, {}", waiter(world, *id)),
         Op::Stop(Aim::Job(id), ..) => format!("Stop job, {}", job(world, id)),
         Op::Stop(Aim::Exact(id), ..) => format!("Stop exact, {}", job(world, id)),

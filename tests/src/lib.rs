@@ -10,6 +10,7 @@ pub mod coverage;
 pub mod host;
 pub mod invariants;
 pub mod ledger;
+pub mod lending;
 pub mod op;
 pub mod parent;
 pub mod posts;

@@ -6,8 +6,8 @@ mod print;
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId, PartKind, PartState, Policy,
-    SessionId,
+    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId, PartKind, PartState,
+    Policy, SessionId,
 };
 
 pub use parse::{Script, script};
@@ -29,6 +29,8 @@ pub enum Op {
     Finish,
     /// A parent comes.
     Session(SessionId),
+    /// A parent comes that is driven by a model, with these bounds.
+    Bounded(SessionId, Box<Bounds>),
     /// A parent goes.
     CloseSession(SessionId),
     /// A turn begins.
@@ -43,6 +45,8 @@ pub enum Op {
     Leave(WaiterId),
     /// The foreground calls of a job's group, or of a group, are promoted.
     Promote(Promoted),
+    /// Its limit passes.
+    Expire(WaiterId),
     /// A waiter acknowledges.
     Ack(WaiterId),
     /// A job, a group or an exact lifetime is stopped.

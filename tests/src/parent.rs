@@ -40,12 +40,21 @@ pub struct Parent {
 pub struct Wait {
     /// For what.
     pub wish: Wish,
+    /// Which life waits, where that is a job.
+    pub life: Option<Lifetime>,
     /// The lives of the jobs it named, as they were when it began.
     pub lives: Vec<Lifetime>,
     /// What it holds and has not acknowledged.
     pub offer: Option<Offer>,
     /// It began with the launch.
     pub is_foreground: bool,
+}
+
+impl Wait {
+    /// True where the group's parent is who waits, in the same life.
+    pub(crate) fn is_parent_of(&self, group: &GroupSeen) -> bool {
+        self.wish.by() == Some(&group.parent) && self.life == group.parent_life
+    }
 }
 
 /// What an answer gave.
@@ -109,13 +118,16 @@ impl Parent {
             Wish::Background(job) => ledger.jobs.get(job).map(|job| job.lifetime).into_iter().collect(),
             Wish::Group(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Idle => Vec::new(),
         };
-        self.waits.insert(waiter, Wait { wish, lives, offer: None, is_foreground: false });
+        let life = wish.by().and_then(|by| ledger.life_of(by));
+        self.waits.insert(waiter, Wait { wish, life, lives, offer: None, is_foreground: false });
     }
 
     /// Somebody launched and waits for the group.
-    pub fn called(&mut self, waiter: WaiterId, by: NodeId, group: GroupId) {
-        let wish = Wish::Group(by, group);
-        self.waits.insert(waiter, Wait { wish, lives: Vec::new(), offer: None, is_foreground: true });
+    pub fn called(&mut self, waiter: WaiterId, by: NodeId, group: GroupId, ledger: &Ledger) {
+        self.asked(waiter, Wish::Group(by, group), ledger);
+        if let Some(wait) = self.waits.get_mut(&waiter) {
+            wait.is_foreground = true;
+        }
     }
 
     /// The foreground calls that wait for a group and have no answer.

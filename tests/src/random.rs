@@ -3,7 +3,8 @@
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Cause, GroupId, JobId, JobKind, JobLimits, MessageId, NodeId, PartKind, PartState, Policy, SessionId,
+    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, MessageId, NodeId, PartKind, PartState, Policy,
+    SessionId,
 };
 
 use crate::broken::Broken;
@@ -15,6 +16,17 @@ use crate::world::{Options, World};
 const WAITERS: u64 = 5;
 /// A name that is used up is one more; names of jobs and groups are kept ready.
 const NAMES: usize = 4_096;
+/// Bounds that a sequence runs into.
+const SMALL: Bounds = Bounds {
+    depth: 3,
+    group_min: 2,
+    group_max: 7,
+    spawn_total: Some(20),
+    prompt_bytes: 100,
+    queue: 8,
+    queue_all: 40,
+    slots: Some(2),
+};
 /// One hour and a bit, forth and back: the clock jumps.
 const JUMPS_MS: [i64; 4] = [3_700_000, -3_700_000, 250, -250];
 
@@ -114,14 +126,21 @@ pub fn operation(word: u64, world: &World, names: &Names) -> Op {
         34..=41 => wait(&mut bits, world, names),
         42..=47 => Op::Ack(holder(&mut bits, world)),
         48 | 49 => Op::Leave(WaiterId(bits.of(WAITERS as usize + 1) as u64)),
-        50 if bits.one_in(2) => Op::Promote(Promoted::Job(job(&mut bits, world, names))),
-        50 => Op::Promote(Promoted::Group(group(&mut bits, world, names))),
+        50 => match bits.of(4) {
+            0 => Op::Promote(Promoted::Job(job(&mut bits, world, names))),
+            1 => Op::Promote(Promoted::Group(group(&mut bits, world, names))),
+            _ => Op::Expire(WaiterId(bits.of(WAITERS as usize + 1) as u64)),
+        },
         51..=53 => stop(&mut bits, world, names),
         54 | 55 => limit(&mut bits, world, names),
         56 | 57 => Op::After(bits.pick([0, 1, 10, 50, 100, 500, 3_000, 60_000])),
         58 => message(&mut bits, world, names),
         59 => Op::Wall(bits.pick(JUMPS_MS)),
-        60 => Op::Session(session(&mut bits, names)),
+        60 => match session(&mut bits, names) {
+            // One of the sessions is driven by a model, with little room.
+            id if id == names.sessions[2] => Op::Bounded(id, Box::new(SMALL)),
+            id => Op::Session(id),
+        },
         61 if bits.one_in(4) => Op::CloseSession(session(&mut bits, names)),
         62 => Op::Crash,
         63 if bits.one_in(8) => {

@@ -2,14 +2,14 @@
 //! checked.
 
 use fanin_machine::{
-    Bound, Close, Command, Effect, Ended, Facts, Launch, Limit, Member, Mono, Now, Open, Out, Parent as By,
-    Post, PostTarget, PromoteTarget, Rate, Release, Reply, Report, RunRef, Said, SessionCommand, State, Stop,
-    StopTarget, Take, WaiterId, Wanted, step,
+    Bound, Close, Command, Effect, Ended, Facts, Launch, Leave, Limit, Member, Mono, Now, Open, Out,
+    Parent as By, Post, PostTarget, PromoteTarget, Promotion, Rate, Release, Reply, Report, RunRef, Said,
+    SessionCommand, SessionOpen, State, Stop, StopTarget, Take, WaiterId, Wanted, step,
 };
 use fanin_protocol::record::Level;
 use fanin_protocol::{
-    AgentSpec, Cause, Code, CommandSpec, Entry, JobId, JobKind, Left, LeftProcess, Lifetime, LogId, NodeId,
-    Output, Private, Spec,
+    AgentSpec, Bounds, Cause, Code, CommandSpec, Entry, JobId, JobKind, Left, LeftProcess, Lifetime, LogId,
+    NodeId, Output, Private, Profile, Spec,
 };
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use crate::broken::{Broken, Kept, ensure};
 use crate::host::Host;
 use crate::invariants;
 use crate::ledger::Ledger;
+use crate::lending;
 use crate::op::{Aim, How, Launching, Op, Promoted, Wish};
 use crate::parent::Parent;
 
@@ -165,7 +166,9 @@ impl World {
             ensure(answered == due, "SC-20", || {
                 format!("{promoted:?} is answered {answered:?}, due is {due:?}")
             })?;
-            let stays = group.and_then(|group| self.parent.calls(&group).next());
+            // One that is answered already may wait for its slot.
+            let stays = group.filter(|_| due == Some(Promotion::Promoted));
+            let stays = stays.and_then(|group| self.parent.calls(&group).next());
             ensure(stays.is_none(), "SC-20", || format!("{stays:?} waits after {promoted:?}"))?;
         }
         Ok(out)
@@ -204,15 +207,23 @@ impl World {
         let mut out = Out::default();
         step(&mut self.state, command.clone(), self.now, &mut out);
 
+        let waited = lending::before(self);
+        let answered = lending::answered(self, &waited, &out);
+        self.ledger.granted = answered
+            .iter()
+            .filter_map(|id| self.ledger.jobs.get(id))
+            .map(|job| job.session.clone())
+            .collect();
+        self.ledger.turns_granted();
         out.records.iter().try_for_each(|entry| self.ledger.take_in(entry))?;
         self.follow(&command, &out);
-        invariants::starts(self, &out)?;
         self.host.take_in(&out.records, &out.effects, &self.ledger)?;
         for effect in &out.effects {
             if let Effect::Answer { waiter, answer } = effect {
                 self.parent.answered(*waiter, answer, &self.ledger)?;
             }
         }
+        lending::taken_once(self, &answered, &command, &out)?;
         out.records.iter().for_each(|entry| self.parent.after(&entry.record, &self.ledger));
         if let Some(before) = before {
             invariants::fold(before, &out.records, self.state.facts())?;
@@ -269,7 +280,8 @@ impl World {
                     self.parent.asked(waiter, wish, &self.ledger);
                 }
             }
-            Command::Release(Release::Waiter(waiter)) => self.parent.left(*waiter),
+            Command::Release(Release::Waiter(_, Leave::Limit)) if out.reply == Some(Reply::Answered) => {}
+            Command::Release(Release::Waiter(waiter, _)) => self.parent.left(*waiter),
             Command::Ack(waiter) if accepted => self.parent.acknowledged(*waiter, &self.ledger),
             Command::Session(SessionCommand::Close(id)) if accepted => {
                 self.parent.closed(&NodeId::Session(id.clone()), &self.ledger);
@@ -288,7 +300,7 @@ impl World {
                     if launch.foreground.is_some()
                         && let Some((waiter, Wish::Group(by, _))) = self.asking.take()
                     {
-                        self.parent.called(waiter, by, launched.group.clone());
+                        self.parent.called(waiter, by, launched.group.clone(), &self.ledger);
                     }
                 }
             }
@@ -330,12 +342,22 @@ impl World {
             Op::Drain => Command::Close(Close::Drain),
             Op::StopAll(grace_ms) => Command::Close(Close::Stop { grace_ms: *grace_ms }),
             Op::Finish => Command::Close(Close::Finish),
-            Op::Session(id) => Command::Session(SessionCommand::Open(id.clone())),
+            Op::Session(id) => Command::Session(SessionCommand::Open(SessionOpen {
+                id: id.clone(),
+                profile: Profile::Operator,
+                bounds: Bounds::default(),
+            })),
+            Op::Bounded(id, bounds) => Command::Session(SessionCommand::Open(SessionOpen {
+                id: id.clone(),
+                profile: Profile::Agent,
+                bounds: **bounds,
+            })),
             Op::CloseSession(id) => Command::Session(SessionCommand::Close(id.clone())),
             Op::Turn(id) => Command::Session(SessionCommand::Turn(id.clone())),
             Op::Launch(launching) => Command::Launch(launch(launching, self.by(&launching.parent)?)),
             Op::Wait(waiter, wish) => Command::Take(Take { waiter: *waiter, wanted: self.wanted(wish)? }),
-            Op::Leave(waiter) => Command::Release(Release::Waiter(*waiter)),
+            Op::Leave(waiter) => Command::Release(Release::Waiter(*waiter, Leave::Left)),
+            Op::Expire(waiter) => Command::Release(Release::Waiter(*waiter, Leave::Limit)),
             Op::Promote(Promoted::Job(id)) => {
                 Command::Release(Release::Promote(PromoteTarget::Job(id.clone())))
             }

@@ -58,7 +58,7 @@ async fn a_bad_job_is_refused_by_name_and_nothing_is_launched() {
         (JobSpec::shell("a", "true"), "no_runner"),
         // B56
         (JobSpec::agent("a", "talks", "  \n"), "rejected"),
-        (JobSpec::agent("a", "talks", "x".repeat(PROMPT_BYTES_MAX + 1)), "rejected"),
+        (JobSpec::agent("a", "talks", "x".repeat(PROMPT_BYTES_MAX + 1)), "too_large"),
         (idle("a").id(id("known")), "id_in_use"),
         (idle(&"x".repeat(LABEL_BYTES_MAX + 1)), "bad_spec"),
         (idle("a").timeout(Duration::ZERO), "bad_spec"),

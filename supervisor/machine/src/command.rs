@@ -7,8 +7,8 @@ use fanin_protocol::cause::Exit;
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{
-    Cause, Code, Containment, Fence, GroupId, JobId, JobKind, Left, Lifetime, LogId, MessageId, Output,
-    PartKind, PartState, Policy, SessionId, SharedLimits, Spec, Status,
+    Bounds, BoundsError, Cause, Code, Containment, Fence, GroupId, JobId, JobKind, Left, Lifetime, LogId,
+    MessageId, Output, PartKind, PartState, Policy, Profile, SessionId, SharedLimits, Spec, Status,
 };
 
 use crate::clock::Mono;
@@ -103,12 +103,23 @@ pub enum Close {
 /// `Session`.
 #[derive(Debug, Clone)]
 pub enum SessionCommand {
-    /// Opens a session, or finds it.
-    Open(SessionId),
+    /// Opens a session, or finds it with the bounds it has.
+    Open(SessionOpen),
     /// Begins a turn: the parent is busy until the turn's run ends.
     Turn(SessionId),
     /// Closes it: the parent is gone (BAR-9).
     Close(SessionId),
+}
+
+/// A session to be opened.
+#[derive(Debug, Clone)]
+pub struct SessionOpen {
+    /// Its id.
+    pub id: SessionId,
+    /// Who drives it.
+    pub profile: Profile,
+    /// What it and all below it may grow to.
+    pub bounds: Bounds,
 }
 
 /// One job to launch.
@@ -215,7 +226,7 @@ impl fmt::Display for NotAccepted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Release {
     /// This waiter; it gives back what it was offered.
-    Waiter(WaiterId),
+    Waiter(WaiterId, Leave),
     /// The foreground calls that wait for this, whoever asks (SC-20).
     Promote(PromoteTarget),
 }
@@ -223,6 +234,15 @@ pub enum Release {
 /// Names a waiter; the host gives the number and never uses it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WaiterId(pub u64);
+
+/// Why a waiter leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// It is gone: its future was dropped, its connection lost.
+    Left,
+    /// Its limit passed. An answer that is held for the slot of its run is given now (SC-10).
+    Limit,
+}
 
 /// `Take`: who waits, and for what. Until when is the host's own timer, so that a limit holds while the machine is
 /// busy (R7).
@@ -391,6 +411,8 @@ pub enum Reply {
     Done,
     /// A turn began.
     Turn(RunRef),
+    /// The waiter whose limit passed has its answer, or is given it now.
+    Answered,
     /// The jobs exist.
     Launched(Launched),
     /// The message is posted.
@@ -494,6 +516,29 @@ pub enum Refusal {
         /// The bound.
         max: usize,
     },
+    /// Too few members.
+    #[error("{members} members; a group here has at least {min}: launch a single job by itself")]
+    TooFew {
+        /// How many were given.
+        members: usize,
+        /// The bound.
+        min: usize,
+    },
+    /// The tree has launched all that it may.
+    #[error(
+        "{asked} jobs more, after {spawned}; a session's tree has at most {max} for life: open another session"
+    )]
+    SpawnTotal {
+        /// Jobs of the tree so far.
+        spawned: u32,
+        /// Jobs of the call.
+        asked: usize,
+        /// The bound.
+        max: u32,
+    },
+    /// A session's bounds make no sense.
+    #[error("{0}")]
+    BadBounds(BoundsError),
     /// An id stands twice in one call.
     #[error("job id `{0}` stands twice in one call")]
     DuplicateId(JobId),
@@ -528,9 +573,11 @@ pub enum Refusal {
         /// Why.
         why: NotAccepted,
     },
-    /// A message is too long.
-    #[error("{bytes} bytes; a message has at most {max}")]
+    /// A prompt or a message is too long.
+    #[error("{}{bytes} bytes; at most {max} are allowed: put the rest into a file", of_job(.index))]
     TooLarge {
+        /// The job's place in the call, from 0; none of a message.
+        index: Option<usize>,
         /// Its length.
         bytes: usize,
         /// The bound.
@@ -575,6 +622,11 @@ pub enum Refusal {
     DuplicateWaiter(WaiterId),
 }
 
+/// Begins a text that is about one job of a call.
+fn of_job(index: &Option<usize>) -> String {
+    index.map_or_else(String::new, |index| format!("job {index}: a prompt of "))
+}
+
 impl Refusal {
     /// A stable name; each has a row in `docs/errors.md`.
     pub const fn code(&self) -> &'static str {
@@ -592,6 +644,9 @@ impl Refusal {
             Self::ForeignGroup(_) => "foreign_group",
             Self::Empty => "empty",
             Self::TooMany { .. } => "too_many",
+            Self::TooFew { .. } => "too_few",
+            Self::SpawnTotal { .. } => "spawn_total",
+            Self::BadBounds(_) => "bad_bounds",
             Self::DuplicateId(_) => "duplicate_id",
             Self::IdInUse(_) => "id_in_use",
             Self::StillReaping { .. } => "still_reaping",

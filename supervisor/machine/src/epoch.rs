@@ -34,11 +34,8 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
     let older = older_runs(state);
     for node in &older {
         let Node::Job(key) = *node else { continue };
-        // What a node above was told before the crash counts for this one too (SC-2). One that a crash interrupted was
-        // told nothing: those below it were interrupted with it, also where this recovery was cut short.
-        if state.facts.is_told_above(key) {
-            sweep::catch_up(state, key, out);
-        }
+        // What a node above was told before the crash counts for this one too (SC-2).
+        sweep::catch_up(state, key, out);
     }
     for node in older {
         close_run(state, node, out);

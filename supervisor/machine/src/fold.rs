@@ -7,8 +7,8 @@ use fanin_protocol::record::{
     MessageTaken, Next, RunEnded, RunStarted, StopTarget,
 };
 use fanin_protocol::{
-    About, Counts, Entry, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, Record, Seq, SessionId,
-    ToolPart,
+    About, Bounds, Counts, Entry, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, Record, Seq,
+    SessionId, ToolPart,
 };
 
 use crate::state::{
@@ -109,7 +109,7 @@ impl Facts {
                 self.closed = true;
                 Ok(nothing())
             }
-            Record::SessionOpened(body) => self.session_opened(&body.session),
+            Record::SessionOpened(body) => self.session_opened(&body.session, body.bounds),
             Record::SessionClosed(body) => self.session_closed(&body.session),
             Record::JobQueued(body) => self.job_queued(seq, ts_ms, body, hint),
             Record::JobStopping(body) => self.job_stopping(body, hint),
@@ -137,7 +137,7 @@ impl Facts {
         }
     }
 
-    fn session_opened(&mut self, id: &SessionId) -> Applied {
+    fn session_opened(&mut self, id: &SessionId, bounds: Bounds) -> Applied {
         let key = SessionKey(next_key(self.sessions.len())?);
         let sessions = &self.sessions;
         let is = |key: SessionKey| sessions.get(key.index()).is_some_and(|session| session.id == *id);
@@ -153,6 +153,10 @@ impl Facts {
             turns: 0,
             turn_group: None,
             below: Below::default(),
+            bounds,
+            spawned: 0,
+            queued: 0,
+            running: 0,
         });
         Ok((about, None))
     }
@@ -224,6 +228,10 @@ impl Facts {
             below: None,
         });
         self.queued += 1;
+        if let Some(session) = self.sessions.get_mut(session.index()) {
+            session.spawned = session.spawned.saturating_add(1);
+            session.queued += 1;
+        }
         Ok(self.about_job(key))
     }
 
@@ -314,9 +322,12 @@ impl Facts {
             completed_anyway: body.completed_anyway,
             at_ms,
         });
-        let group = job.group;
+        let (group, session) = (job.group, job.session);
         if was_queued {
             self.queued -= 1;
+            if let Some(session) = self.sessions.get_mut(session.index()) {
+                session.queued -= 1;
+            }
         }
         if let Some(counted) = self.groups.get_mut(group.index()) {
             counted.counts.add(body.status);
@@ -347,9 +358,14 @@ impl Facts {
                 job.run = Some(open(job.kind == JobKind::Closure));
                 job.runs += 1;
                 job.started_at_ms.get_or_insert(ts_ms);
+                let session = job.session;
                 self.opened(fence, Node::Job(key));
                 self.running += 1;
                 self.queued -= 1;
+                if let Some(session) = self.sessions.get_mut(session.index()) {
+                    session.running += 1;
+                    session.queued -= 1;
+                }
                 Ok(self.about_job(key))
             }
         }
@@ -385,7 +401,8 @@ impl Facts {
             }
             Node::Job(key) => {
                 self.running -= 1;
-                self.queued += u32::from(matches!(body.next, Next::Retry { .. }));
+                let again = u32::from(matches!(body.next, Next::Retry { .. }));
+                self.queued += again;
                 if let Some(job) = self.jobs.get_mut(key.index()) {
                     job.run = None;
                     job.last = Some(LastRun {
@@ -394,6 +411,11 @@ impl Facts {
                         code: body.code,
                         details: details(body),
                     });
+                    let session = job.session;
+                    if let Some(session) = self.sessions.get_mut(session.index()) {
+                        session.running -= 1;
+                        session.queued += again;
+                    }
                 }
             }
         }

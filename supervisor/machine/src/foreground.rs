@@ -80,7 +80,7 @@ pub(crate) fn promote(state: &mut State, target: &PromoteTarget, out: &mut Out) 
     let calls = calls(state, key);
     let is_waiting = !calls.is_empty();
     for id in calls {
-        waiter::release(state, id);
+        waiter::release(state, id)?;
         out.effect(Effect::Answer { waiter: id, answer: Answer::Promoted });
     }
     Ok(Reply::Promoted(if is_waiting { Promotion::Promoted } else { Promotion::NotWaiting }))

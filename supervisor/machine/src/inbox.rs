@@ -8,6 +8,7 @@ use fanin_protocol::{CombinedResult, GroupId, Seq};
 
 use crate::command::{Refusal, Reply, WaiterId};
 use crate::effect::{Answer, Effect};
+use crate::lend;
 use crate::out::Out;
 use crate::state::{GroupKey, JobKey, Node, State};
 use crate::waiter::{self, Offer, Wants};
@@ -25,6 +26,9 @@ enum Next {
 /// A busy parent's messages stay owed until its turn ends (W-4); one that a waiter covers or holds waits for it.
 pub(crate) fn settle(state: &mut State, key: Node, out: &mut Out) {
     while let Some((taker, next)) = next_offer(state, key) {
+        if lend::defers(state, taker) {
+            return;
+        }
         let (offer, answer) = match next {
             Next::Group(group) => {
                 let Some(result) = with_references(state, group) else { return };

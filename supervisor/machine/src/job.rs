@@ -71,10 +71,7 @@ pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
         }
         return;
     }
-    if state.facts.is_told_above(key) {
-        // Its children were over before the stop from above reached it: it ends after that stop all the same (SC-2).
-        sweep::catch_up(state, key, out);
-    }
+    sweep::catch_up(state, key, out);
     let Some(job) = state.job(key) else { return };
     let Some(last) = &job.last else { return };
     let completed = last.outcome == RunOutcome::Completed;

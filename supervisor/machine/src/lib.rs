@@ -6,6 +6,7 @@
 
 mod activity;
 mod again;
+mod bounds;
 mod circuit;
 mod clock;
 mod command;
@@ -21,6 +22,7 @@ mod inbox;
 mod intake;
 mod job;
 mod launch;
+mod lend;
 mod limit;
 pub mod log;
 mod message;
@@ -47,9 +49,9 @@ pub mod why;
 
 pub use clock::{Mono, Now};
 pub use command::{
-    Bound, Close, Command, Ended, Launch, Launched, Limit, Member, NotAccepted, Open, Parent, Post,
-    PostTarget, Rate, Refusal, Release, Reply, Report, RunNode, RunRef, Said, SessionCommand, Stop,
-    StopTarget, Stopped, Take, WaiterId, Wanted,
+    Bound, Close, Command, Ended, Launch, Launched, Leave, Limit, Member, NotAccepted, Open, Parent, Post,
+    PostTarget, Rate, Refusal, Release, Reply, Report, RunNode, RunRef, Said, SessionCommand, SessionOpen,
+    Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
 };
 pub use effect::{Answer, Effect, KillStage};
 pub use fold::FoldError;

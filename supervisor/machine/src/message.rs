@@ -83,7 +83,7 @@ pub(crate) fn post(state: &mut State, post: Post, out: &mut Out) -> Result<Reply
         return Ok(Reply::Posted { created: false });
     }
     if post.text.len() > PROMPT_BYTES_MAX {
-        return Err(Refusal::TooLarge { bytes: post.text.len(), max: PROMPT_BYTES_MAX });
+        return Err(Refusal::TooLarge { index: None, bytes: post.text.len(), max: PROMPT_BYTES_MAX });
     }
     if state.memory.closing == Closing::Stopping {
         return Err(Refusal::Draining);

@@ -8,7 +8,7 @@ use fanin_protocol::{Cause, Code, JobKind, PartKind, PartState, ToolPart, text};
 
 use crate::command::{Bound, Ended, Refusal, Reply, Report, Said};
 use crate::out::Out;
-use crate::state::{JobKey, Node, State};
+use crate::state::{JobKey, Node, State, StopIntent};
 use crate::timers::{Owner, Purpose};
 use crate::{activity, circuit, job, message, repeats, retry, run, session, sweep, tree, waiter};
 
@@ -77,6 +77,9 @@ fn part(
     };
     let Some(part) = next else { return };
     let Node::Job(key) = node else { return out.record(state, part) };
+    if part.kind == PartKind::Question {
+        state.memory.dirty.lends.push_back(key);
+    }
     out.record_of(state, key, part);
     activity::part_moved(state, key);
     if is_new && kind == PartKind::Tool {
@@ -131,25 +134,7 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
             ..plain
         },
     };
-    let record = match job.stop {
-        None => by_itself,
-        // A run that ended well although it was told to stop keeps that outcome: its effects happened. The job's
-        // status follows the wish all the same.
-        Some(_) if by_itself.outcome == RunOutcome::Completed => by_itself,
-        Some(stop) => RunEnded {
-            outcome: match stop.target {
-                StopTarget::Cancelled | StopTarget::Requeue => RunOutcome::Cancelled,
-                StopTarget::Error => RunOutcome::Failed,
-            },
-            cause: Some(stop.cause),
-            code: stop.code,
-            message: match stop.target {
-                StopTarget::Error => activity::message(state, key, by_itself.message),
-                StopTarget::Cancelled | StopTarget::Requeue => by_itself.message,
-            },
-            ..by_itself
-        },
-    };
+    let record = as_wished(state, key, job.stop, by_itself);
     let record = RunEnded { next: retry::next(state, key, &record, is_safe), ..record };
     let (fence, kind) = (record.run, job.kind);
     let start_failed = is_failed_start(&record, is_safe);
@@ -172,6 +157,29 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
         circuit::failed(state, kind, out);
     }
     state.memory.dirty.jobs.push_back(key);
+}
+
+/// How a run counts whose job was told to stop.
+fn as_wished(state: &State, key: JobKey, stop: Option<StopIntent>, by_itself: RunEnded) -> RunEnded {
+    match stop {
+        None => by_itself,
+        // A run that ended well although it was told to stop keeps that outcome: its effects happened. The job's
+        // status follows the wish all the same.
+        Some(_) if by_itself.outcome == RunOutcome::Completed => by_itself,
+        Some(stop) => RunEnded {
+            outcome: match stop.target {
+                StopTarget::Cancelled | StopTarget::Requeue => RunOutcome::Cancelled,
+                StopTarget::Error => RunOutcome::Failed,
+            },
+            cause: Some(stop.cause),
+            code: stop.code,
+            message: match stop.target {
+                StopTarget::Error => activity::message(state, key, by_itself.message),
+                StopTarget::Cancelled | StopTarget::Requeue => by_itself.message,
+            },
+            ..by_itself
+        },
+    }
 }
 
 /// True where the start failed and the job's own spec is not to blame: only then does it say something of its kind.

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::{
-    About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Left, Lifetime,
-    LogId, MessageId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status,
+    About, Bounds, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Left,
+    Lifetime, LogId, MessageId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status,
 };
 
 use crate::activity::Clocks;
 use crate::circuit::Starts;
 use crate::clock::{Clock, Mono};
 use crate::command::WaiterId;
+use crate::lend::Lending;
 use crate::repeats::Repeat;
 use crate::sweep::Sweep;
 use crate::timers::Timers;
@@ -115,6 +116,13 @@ pub(crate) struct Session {
     /// The group that the open turn's launches join; not sealed yet.
     pub(crate) turn_group: Option<GroupKey>,
     pub(crate) below: Below,
+    pub(crate) bounds: Bounds,
+    /// Jobs that its tree has launched, for life. Changed where one is queued, nowhere else.
+    pub(crate) spawned: u32,
+    /// Jobs of its tree in `queued`, as in [`Facts::queued`].
+    pub(crate) queued: u32,
+    /// Open runs of its tree's jobs, as in [`Facts::running`].
+    pub(crate) running: u32,
 }
 
 /// What hangs below a node that has launched: a session has it always, a job from its first launch to its end.
@@ -345,8 +353,11 @@ pub(crate) struct Memory {
     pub(crate) alarm: Option<Mono>,
     /// Queued jobs by session in launch order; one that is not queued any more is skipped when it comes up.
     pub(crate) ready: BTreeMap<SessionKey, VecDeque<JobKey>>,
-    /// Sessions with ready jobs, in the order of their turns (SC-9).
+    /// Sessions with something in line, in the order of their turns (SC-9), and the same without an order.
     pub(crate) round: VecDeque<SessionKey>,
+    pub(crate) in_round: BTreeSet<SessionKey>,
+    /// Slots that are lent.
+    pub(crate) lending: Lending,
     /// The host's mark of each job, by its key.
     pub(crate) tags: Vec<u64>,
     pub(crate) waiters: BTreeMap<WaiterId, Waiter>,
@@ -430,6 +441,8 @@ pub(crate) struct Dirty {
     pub(crate) jobs: VecDeque<JobKey>,
     pub(crate) groups: VecDeque<GroupKey>,
     pub(crate) inboxes: VecDeque<Node>,
+    /// Runs that may have begun or ended to wait.
+    pub(crate) lends: VecDeque<JobKey>,
     /// Groups that a foreground call has left.
     pub(crate) calls: Vec<GroupKey>,
 }

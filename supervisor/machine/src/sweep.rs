@@ -107,9 +107,10 @@ pub(crate) fn inherited(state: &State, key: JobKey) -> Option<Intent> {
 }
 
 /// Writes down what a node above was told before this job's run ends: the end comes after that, whether the job's own
-/// record did or not (SC-2).
+/// record did or not (SC-2). One that a crash interrupted told nothing: those below it were interrupted with it, also
+/// where a recovery was cut short.
 pub(crate) fn catch_up(state: &mut State, key: JobKey, out: &mut Out) {
-    if let Some(intent) = inherited(state, key) {
+    if let Some(intent) = inherited(state, key).filter(|_| state.facts.is_told_above(key)) {
         let force_at = intent.force_at.unwrap_or_else(|| state.memory.clock.mono());
         stop::say(state, key, intent, force_at, out);
     }

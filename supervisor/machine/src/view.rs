@@ -5,7 +5,7 @@ use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime,
 
 use crate::command::Refusal;
 use crate::state::{Job, JobKey, Node, State};
-use crate::why;
+use crate::{lend, why};
 
 /// Which jobs a list shows. What is `None` does not restrict it.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +43,8 @@ pub struct Held {
     pub forced: usize,
     /// What is still to be told below nodes that go.
     pub sweeps: usize,
+    /// Slots that are lent, and what is kept of them.
+    pub lent: usize,
 }
 
 impl State {
@@ -63,6 +65,7 @@ impl State {
             aside: memory.starts.held().filter(|key| self.job(*key).is_some_and(Job::awaits_start)).count(),
             forced: memory.forced.len() + memory.overdue.len() + memory.force_at.len(),
             sweeps: memory.sweeps.len(),
+            lent: lend::len(self),
         }
     }
 

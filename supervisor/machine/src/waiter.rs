@@ -10,7 +10,9 @@ use fanin_protocol::{JobId, Lifetime, ResultEntry, Seq};
 use crate::command::{Parent, Refusal, Reply, Take, WaiterId, Wanted};
 use crate::effect::{Answer, Effect};
 use crate::foreground;
+use crate::inbox;
 use crate::launch;
+use crate::lend;
 use crate::out::Out;
 use crate::result;
 use crate::state::{GroupKey, JobKey, Node, State};
@@ -25,6 +27,8 @@ pub(crate) struct Waiter {
     pub(crate) over: usize,
     /// What it was given and has not acknowledged.
     pub(crate) offer: Option<Offer>,
+    /// What it waits for is there, and is held until its run has its slot again (SC-10).
+    pub(crate) due: bool,
 }
 
 /// What it waits for.
@@ -93,12 +97,22 @@ pub(crate) fn check_new(state: &State, id: WaiterId) -> Result<(), Refusal> {
 /// Begins to wait for what was found.
 pub(crate) fn begin(state: &mut State, id: WaiterId, wants: Wants, out: &mut Out) {
     register(state, id, &wants);
-    state.memory.waiters.insert(id, Waiter { wants: wants.clone(), over: 0, offer: None });
-    match wants {
+    state.memory.waiters.insert(id, Waiter { wants: wants.clone(), over: 0, offer: None, due: false });
+    // At once, also from the inbox: a run that is answered at once lends no slot.
+    match wants.by() {
+        Some(Node::Job(by)) => lend::look_again(state, by, Some(id), out),
+        Some(Node::Session(_)) | None => look_again(state, id, out),
+    }
+}
+
+/// Answers a waiter where what it waits for is there.
+pub(crate) fn look_again(state: &mut State, id: WaiterId, out: &mut Out) {
+    let Some(waiter) = state.memory.waiters.get(&id) else { return };
+    match waiter.wants {
         Wants::Jobs { .. } => answer_jobs(state, id, out),
         Wants::Group { group, .. } => group_over(state, group, out),
         Wants::Background { .. } => foreground::look(state, id, out),
-        Wants::Wake(by) | Wants::Message(by) => state.memory.dirty.inboxes.push_back(by),
+        Wants::Wake(by) | Wants::Message(by) => inbox::settle(state, by, out),
         Wants::Idle => {}
     }
 }
@@ -123,7 +137,7 @@ fn jobs_wanted(state: &State, by: &Parent, ids: &[JobId], any: bool) -> Result<W
 
 impl Wants {
     /// Who waits.
-    const fn by(&self) -> Option<Node> {
+    pub(crate) const fn by(&self) -> Option<Node> {
         match self {
             Self::Jobs { by, .. } | Self::Group { by, .. } | Self::Wake(by) | Self::Message(by) => Some(*by),
             Self::Background { .. } | Self::Idle => None,
@@ -141,6 +155,7 @@ fn exact_wanted(state: &State, by: &Parent, id: &JobId, lifetime: Lifetime) -> R
 fn register(state: &mut State, id: WaiterId, wants: &Wants) {
     if let Some(Node::Job(by)) = wants.by() {
         state.memory.waits_of.entry(by).or_default().push(id);
+        state.memory.dirty.lends.push_back(by);
     }
     match wants {
         Wants::Jobs { jobs, .. } => {
@@ -163,6 +178,7 @@ pub(crate) fn forget(state: &mut State, id: WaiterId) -> Option<Waiter> {
     let waiter = state.memory.waiters.remove(&id)?;
     if let Some(Node::Job(by)) = waiter.wants.by() {
         remove_from(&mut state.memory.waits_of, by, id);
+        state.memory.dirty.lends.push_back(by);
     }
     match &waiter.wants {
         Wants::Jobs { jobs, .. } => {
@@ -211,10 +227,11 @@ fn remove_from<K: Ord>(map: &mut std::collections::BTreeMap<K, Vec<WaiterId>>, k
 }
 
 /// The waiter left: what it held goes to the next in line, else stays owed.
-pub(crate) fn release(state: &mut State, id: WaiterId) {
+pub(crate) fn release(state: &mut State, id: WaiterId) -> Result<Reply, Refusal> {
     if let Some(waiter) = forget(state, id) {
         wake_inbox(state, &waiter);
     }
+    Ok(Reply::Done)
 }
 
 /// Lets the inbox of the one who waited look again.
@@ -224,6 +241,7 @@ pub(crate) fn wake_inbox(state: &mut State, waiter: &Waiter) {
 
 /// A job's run is over: it waits for nothing any more, and what it holds stays owed.
 pub(crate) fn run_over(state: &mut State, key: JobKey, out: &mut Out) {
+    lend::run_over(state, key);
     for id in state.memory.waits_of.get(&key).cloned().unwrap_or_default() {
         if forget(state, id).is_some_and(|waiter| waiter.offer.is_none()) {
             out.effect(Effect::Answer { waiter: id, answer: Answer::Closed });
@@ -259,7 +277,7 @@ fn answer_jobs(state: &mut State, id: WaiterId, out: &mut Out) {
         jobs.clone()
     };
     let by = *by;
-    if over.is_empty() {
+    if over.is_empty() || lend::defers(state, id) {
         return;
     }
     let owed = over.iter().copied().filter(|key| is_owed(state, *key));
@@ -289,6 +307,9 @@ pub(crate) fn group_over(state: &mut State, key: GroupKey, out: &mut Out) {
         let Wants::Group { by, .. } = waiter.wants else { continue };
         // As with jobs: another parent only looks on.
         let is_own = state.group(key).is_some_and(|group| group.parent == by);
+        if lend::defers(state, id) {
+            continue;
+        }
         match &answer {
             Answer::Group { already_delivered, .. } => {
                 let message = (is_own && !already_delivered).then_some(key);
@@ -337,9 +358,11 @@ pub(crate) fn all_taken(state: &State, key: GroupKey) -> bool {
 pub(crate) fn holds(state: &State, key: GroupKey) -> bool {
     let Some(group) = state.group(key) else { return false };
     let by_group = state.memory.group_waiters.get(&key).is_some_and(|ids| {
-        ids.iter()
-            .filter_map(|id| state.memory.waiters.get(id))
-            .any(|waiter| waiter.offer.as_ref().is_some_and(|offer| offer.message == Some(key)))
+        ids.iter().filter_map(|id| state.memory.waiters.get(id)).any(|waiter| match &waiter.offer {
+            Some(offer) => offer.message == Some(key),
+            // Its answer is held for the slot of its run.
+            None => waiter.wants.by() == Some(group.parent),
+        })
     });
     by_group || {
         let ids: BTreeSet<WaiterId> = group

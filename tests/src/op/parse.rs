@@ -4,8 +4,8 @@
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId, PartKind, PartState, Policy,
-    SessionId,
+    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId, PartKind, PartState,
+    Policy, Profile, SessionId,
 };
 
 use super::{Aim, How, Launching, Op, Promoted, Wish};
@@ -47,6 +47,9 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "drain" => Op::Drain,
         "stop-all" => Op::StopAll(words.number("grace")),
         "finish" => Op::Finish,
+        "session" if words.words.get(2) == Some(&"agent") => {
+            Op::Bounded(words.session(1), Box::new(bounds(words)))
+        }
         "session" => Op::Session(words.session(1)),
         "close" => Op::CloseSession(words.session(1)),
         "turn" => Op::Turn(words.session(1)),
@@ -56,6 +59,7 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "leave" => Op::Leave(words.waiter()),
         "promote" => Op::Promote(Promoted::Job(words.job(1))),
         "promote-group" => Op::Promote(Promoted::Group(group(words.word(1)))),
+        "expire" => Op::Expire(words.waiter()),
         "ack" => Op::Ack(words.waiter()),
         "stop" => words.stop(Aim::Job(words.job(1))),
         "stop-exact" => words.stop(Aim::Exact(words.job(1))),
@@ -84,6 +88,27 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "why" => Op::Why(words.job(1)),
         "why-group" => Op::WhyGroup(group(words.word(1))),
         verb => panic!("no operation `{verb}`"),
+    }
+}
+
+/// The bounds of the agent profile, and what a script says of each.
+fn bounds(words: &Words<'_>) -> Bounds {
+    let plain = Profile::Agent.bounds();
+    let size = |name, plain: usize| words.number(name).map_or(plain, |n| n as usize);
+    let count = |name, plain: Option<u32>| match words.number(name) {
+        Some(n) if n == u64::from(u32::MAX) => None,
+        Some(n) => Some(n as u32),
+        None => plain,
+    };
+    Bounds {
+        depth: size("depth", plain.depth as usize) as u32,
+        group_min: size("min", plain.group_min),
+        group_max: size("max", plain.group_max),
+        spawn_total: count("total", plain.spawn_total),
+        prompt_bytes: size("prompt", plain.prompt_bytes),
+        queue: size("queue", plain.queue),
+        queue_all: size("queue_all", plain.queue_all),
+        slots: count("slots", plain.slots),
     }
 }
 

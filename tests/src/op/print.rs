@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use fanin_machine::WaiterId;
-use fanin_protocol::{JobKind, NodeId, PartKind, PartState, Policy};
+use fanin_protocol::{Bounds, JobKind, NodeId, PartKind, PartState, Policy, Profile, SessionId};
 
 use super::{Aim, How, Launching, Op, Promoted, Wish};
 
@@ -19,6 +19,7 @@ impl Display for Op {
             }
             Self::Finish => f.write_str("finish"),
             Self::Session(id) => write!(f, "session {id}"),
+            Self::Bounded(id, bounds) => bounded(f, id, bounds),
             Self::CloseSession(id) => write!(f, "close {id}"),
             Self::Turn(id) => write!(f, "turn {id}"),
             Self::TurnEnd(id, how) => write!(f, "turn-end {id} {how}"),
@@ -27,6 +28,7 @@ impl Display for Op {
             Self::Leave(waiter) => write!(f, "leave {}", Named(*waiter)),
             Self::Promote(Promoted::Job(id)) => write!(f, "promote {id}"),
             Self::Promote(Promoted::Group(id)) => write!(f, "promote-group {id}"),
+            Self::Expire(waiter) => write!(f, "expire {}", Named(*waiter)),
             Self::Ack(waiter) => write!(f, "ack {}", Named(*waiter)),
             Self::Stop(aim, grace, cause) => {
                 match aim {
@@ -116,6 +118,23 @@ impl Display for How {
             Self::Stopped => "stopped",
         })
     }
+}
+
+/// Bounds that are not those of the agent profile.
+fn bounded(f: &mut Formatter<'_>, id: &SessionId, bounds: &Bounds) -> fmt::Result {
+    let plain = Profile::Agent.bounds();
+    write!(f, "session {id} agent")?;
+    let differ = |now: u64, then: u64| (now != then).then_some(now);
+    option(f, "depth", differ(bounds.depth.into(), plain.depth.into()))?;
+    option(f, "min", differ(bounds.group_min as u64, plain.group_min as u64))?;
+    option(f, "max", differ(bounds.group_max as u64, plain.group_max as u64))?;
+    let none = u64::from(u32::MAX);
+    let or_none = |value: Option<u32>| value.map_or(none, u64::from);
+    option(f, "total", differ(or_none(bounds.spawn_total), or_none(plain.spawn_total)))?;
+    option(f, "prompt", differ(bounds.prompt_bytes as u64, plain.prompt_bytes as u64))?;
+    option(f, "queue", differ(bounds.queue as u64, plain.queue as u64))?;
+    option(f, "queue_all", differ(bounds.queue_all as u64, plain.queue_all as u64))?;
+    option(f, "slots", differ(or_none(bounds.slots), or_none(plain.slots)))
 }
 
 /// A waiter as scripts write it.

@@ -1,12 +1,14 @@
 //! Which answer may be given when, and that none comes late.
 
 use fanin_machine::{Answer, Background, WaiterId};
-use fanin_protocol::{CombinedResult, GroupId, Lifetime, MessageId, NodeId, ResultEntry};
+use fanin_protocol::{CombinedResult, GroupId, JobId, Lifetime, MessageId, NodeId, ResultEntry, SessionId};
 
-use super::{Offer, Parent};
+use super::{Offer, Parent, Wait};
 use crate::broken::{Kept, ensure, some};
 use crate::ledger::{GroupSeen, Ledger};
+use crate::lending;
 use crate::op::Wish;
+use crate::world::World;
 
 impl Parent {
     /// A waiter is answered.
@@ -18,18 +20,19 @@ impl Parent {
         let wait =
             some(self.waits.get(&waiter), "BAR-12", || format!("{waiter:?} has left and is answered"))?;
         ensure(wait.offer.is_none(), "BAR-10", || format!("{waiter:?} is answered twice"))?;
+        let wait = wait.clone();
         let (wish, lives) = (wait.wish.clone(), wait.lives.clone());
         let offer = match (answer, &wish) {
-            (Answer::Jobs { entries, already_delivered }, Wish::All(by, _) | Wish::Exact(by, ..)) => {
+            (Answer::Jobs { entries, already_delivered }, Wish::All(..) | Wish::Exact(..)) => {
                 ensure(entries.len() == lives.len(), "BAR-10", || format!("{waiter:?} lacks results"))?;
-                self.jobs(by, &lives, entries, *already_delivered, ledger)?
+                self.jobs(&wait, &lives, entries, *already_delivered, ledger)?
             }
-            (Answer::Jobs { entries, already_delivered }, Wish::Any(by, _)) => {
+            (Answer::Jobs { entries, already_delivered }, Wish::Any(..)) => {
                 ensure(!entries.is_empty(), "BAR-10", || format!("{waiter:?} gets nothing"))?;
-                self.jobs(by, &lives, entries, *already_delivered, ledger)?
+                self.jobs(&wait, &lives, entries, *already_delivered, ledger)?
             }
-            (Answer::Group { result, already_delivered }, Wish::Group(by, group)) => {
-                self.group(by, group, result, *already_delivered, ledger)?
+            (Answer::Group { result, already_delivered }, Wish::Group(_, group)) => {
+                self.group(&wait, group, result, *already_delivered, ledger)?
             }
             (Answer::Words { key, .. }, Wish::Message(by)) => {
                 let due = self.due_message(by, ledger);
@@ -92,7 +95,7 @@ impl Parent {
 
     fn jobs(
         &self,
-        by: &NodeId,
+        wait: &Wait,
         asked: &[Lifetime],
         entries: &[ResultEntry],
         already: bool,
@@ -116,7 +119,7 @@ impl Parent {
                 format!("{} is marked as delivered: {}", entry.job, !known)
             })?;
             if !known {
-                if job.parent == *by {
+                if ledger.groups.get(&job.group).is_some_and(|group| wait.is_parent_of(group)) {
                     news.push(entry.lifetime);
                 } else {
                     others += 1;
@@ -131,7 +134,7 @@ impl Parent {
 
     fn group(
         &self,
-        by: &NodeId,
+        wait: &Wait,
         id: &GroupId,
         result: &CombinedResult,
         already: bool,
@@ -145,7 +148,7 @@ impl Parent {
         };
         ensure(already == known, "BAR-15", || format!("already delivered: {already}, but {known}"))?;
         // Another parent only looks on.
-        Ok(if known || group.parent != *by { Offer::Known } else { Offer::Group(id.clone()) })
+        Ok(if known || !wait.is_parent_of(group) { Offer::Known } else { Offer::Group(id.clone()) })
     }
 
     /// The one wake: nobody else has or holds what it gives in full, and what a wait gave is a reference.
@@ -225,11 +228,11 @@ impl Parent {
             (Some(Offer::Results(jobs)), _) => jobs.iter().any(|job| group.lives.contains(job)),
             (Some(Offer::Group(held)), _) => held == id,
             (Some(Offer::Wake(..) | Offer::Words(_) | Offer::Known), _) => false,
-            (None, Wish::All(by, _) | Wish::Exact(by, ..)) => {
-                *by == group.parent
+            (None, Wish::All(..) | Wish::Exact(..)) => {
+                wait.is_parent_of(group)
                     && group.lives.iter().all(|member| self.has(member) || wait.lives.contains(member))
             }
-            (None, Wish::Group(by, wanted)) => *by == group.parent && wanted == id,
+            (None, Wish::Group(_, wanted)) => wait.is_parent_of(group) && wanted == id,
             (None, Wish::Any(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Background(_) | Wish::Idle) => {
                 false
             }
@@ -241,27 +244,46 @@ impl Parent {
     /// # Errors
     ///
     /// [`Broken`](crate::Broken) where an answer is late.
-    pub fn nothing_is_late(&self, ledger: &Ledger) -> Kept {
-        let over = |life: &Lifetime| ledger.life(*life).is_some_and(|job| job.ended.is_some());
+    pub fn nothing_is_late(&self, world: &World) -> Kept {
+        let ledger = &world.ledger;
         for (waiter, wait) in self.waits.iter().filter(|(_, wait)| wait.offer.is_none()) {
-            let late = match &wait.wish {
-                Wish::All(..) | Wish::Exact(..) => wait.lives.iter().all(over),
-                Wish::Any(..) => wait.lives.iter().any(over),
-                Wish::Group(_, id) => {
-                    ledger.groups.get(id).is_some_and(|group| group.fired.is_some() || group.voided)
-                }
-                Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
-                Wish::Message(by) => self.due_message(by, ledger).is_some() || ledger.is_going(by),
-                Wish::Background(_) => self.background(&wait.lives, ledger).is_some(),
-                Wish::Idle => ledger.running == 0,
+            let run = match wait.wish.by() {
+                Some(NodeId::Job(id)) => Some((id, ledger.jobs.get(id).filter(|job| job.run.is_some()))),
+                Some(NodeId::Session(_)) | None => None,
             };
-            let is_dead = wait.wish.by().is_some_and(|by| match by {
-                NodeId::Job(id) => ledger.jobs.get(id).is_none_or(|job| job.run.is_none()),
-                NodeId::Session(_) => false,
-            });
+            let is_dead = matches!(run, Some((_, None)));
             ensure(!is_dead, "P5", || format!("{waiter:?} of a run that is over waits for {wait:?}"))?;
+            let may_wait = match run {
+                Some((id, Some(job))) => self.is_held(id, &job.session, world),
+                Some((_, None)) | None => false,
+            };
+            let late = self.is_due(wait, ledger) && !may_wait;
             ensure(!late, "BAR-10", || format!("{waiter:?} still waits for {wait:?}"))?;
         }
         Ok(())
+    }
+
+    /// True where what a wait wants is there.
+    fn is_due(&self, wait: &Wait, ledger: &Ledger) -> bool {
+        let over = |life: &Lifetime| ledger.life(*life).is_some_and(|job| job.ended.is_some());
+        match &wait.wish {
+            Wish::All(..) | Wish::Exact(..) => wait.lives.iter().all(over),
+            Wish::Any(..) => wait.lives.iter().any(over),
+            Wish::Group(_, id) => {
+                ledger.groups.get(id).is_some_and(|group| group.fired.is_some() || group.voided)
+            }
+            Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
+            Wish::Message(by) => self.due_message(by, ledger).is_some() || ledger.is_going(by),
+            Wish::Background(_) => self.background(&wait.lives, ledger).is_some(),
+            Wish::Idle => ledger.running == 0,
+        }
+    }
+
+    /// SC-10: the answers of a run are held while it waits for nothing else and no slot is free for its tree.
+    fn is_held(&self, id: &JobId, session: &SessionId, world: &World) -> bool {
+        let own = |by: &NodeId| matches!(by, NodeId::Job(by) if by == id);
+        let mut live =
+            self.waits.values().filter(|wait| wait.offer.is_none() && wait.wish.by().is_some_and(own));
+        live.all(|wait| self.is_due(wait, &world.ledger)) && !lending::is_free(world, session)
     }
 }

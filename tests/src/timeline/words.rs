@@ -162,6 +162,7 @@ fn note(body: &Note) -> String {
         NoteCode::ClockJump => "clock_jump",
         NoteCode::StaleReport => "stale_report",
         NoteCode::Unreaped => "unreaped",
+        NoteCode::SpawnTotal => "spawn_total",
         NoteCode::Stall => "stall",
         NoteCode::Circuit => "circuit",
         NoteCode::Unknown => "unknown",

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fanin_machine::{NotAccepted, Refusal, WaiterId};
 use fanin_protocol::spec::SpecError;
-use fanin_protocol::{Fence, GroupId, IdError, JobId, Lifetime, SessionId};
+use fanin_protocol::{BoundsError, Fence, GroupId, IdError, JobId, Lifetime, SessionId};
 use fanin_supervisor::{CallError, LaunchError, SessionError, StartError, WaitError};
 
 use crate::tree;
@@ -123,6 +123,7 @@ fn arms(body: &str) -> Codes {
 fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
     let job = || JobId::parse("scan").unwrap();
     let (session, group) = (SessionId::parse("main").unwrap(), GroupId::parse("survey").unwrap());
+    let bounds = BoundsError { bound: "depth", value: 0, min: 1, max: 2 };
     let refusals = [
         ("UnknownSession", Refusal::UnknownSession(session.clone())),
         ("SessionClosed", Refusal::SessionClosed(session.clone())),
@@ -137,6 +138,9 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         ("ForeignGroup", Refusal::ForeignGroup(group)),
         ("Empty", Refusal::Empty),
         ("TooMany", Refusal::TooMany { members: 2, max: 1 }),
+        ("TooFew", Refusal::TooFew { members: 1, min: 2 }),
+        ("SpawnTotal", Refusal::SpawnTotal { spawned: 1, asked: 1, max: 1 }),
+        ("BadBounds", Refusal::BadBounds(bounds)),
         ("DuplicateId", Refusal::DuplicateId(job())),
         ("IdInUse", Refusal::IdInUse(job())),
         (
@@ -154,7 +158,7 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         ("NotOpen", Refusal::NotOpen),
         ("RunsOpen", Refusal::RunsOpen(1)),
         ("NotAccepted", Refusal::NotAccepted { job: job(), why: NotAccepted::Over }),
-        ("TooLarge", Refusal::TooLarge { bytes: 2, max: 1 }),
+        ("TooLarge", Refusal::TooLarge { index: None, bytes: 2, max: 1 }),
         ("InboxFull", Refusal::InboxFull { max: 1 }),
         ("MessagesLeft", Refusal::MessagesLeft(1)),
         ("DuplicateWaiter", Refusal::DuplicateWaiter(WaiterId(1))),

@@ -9,7 +9,7 @@ use fanin_protocol::record::*;
 use fanin_protocol::result::{CombinedResult, Counts, Outcome, Output};
 use fanin_protocol::{
     CommandSpec, Containment, Fence, GroupId, JobId, JobKind, LogId, MessageId, NodeId, PartKind, PartState,
-    Private, Record, Seq, SessionId, SharedLimits, Spec, ToolPart,
+    Private, Profile, Record, Seq, SessionId, SharedLimits, Spec, ToolPart,
 };
 
 pub(crate) fn log() -> LogId {
@@ -53,7 +53,7 @@ fn stores_and_sessions() -> Vec<Record> {
     vec![
         StoreOpened { log: log(), level: Level::Memory, previous: Some(Seq(1)), clean: true }.into(),
         StoreClosed { queued: 0 }.into(),
-        SessionOpened { session: session() }.into(),
+        SessionOpened { session: session(), profile: Profile::Agent, bounds: Profile::Agent.bounds() }.into(),
         SessionClosed { session: session() }.into(),
     ]
 }

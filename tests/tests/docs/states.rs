@@ -48,7 +48,7 @@ fn run_outcomes_part_states_group_outcomes_takers_and_notes() {
     check("## Parts", 0, &every!(PartState: Pending Running Completed Error));
     check("### Outcome", 0, &every!(Outcome: AllOk Partial NoneOk Empty));
     check("## Messages", 0, &every!(TakenBy: Waiter Inbox Results Run Void));
-    check("## Notes", 0, &every!(NoteCode: ClockJump StaleReport Unreaped Stall Circuit Unknown));
+    check("## Notes", 0, &every!(NoteCode: ClockJump StaleReport Unreaped SpawnTotal Stall Circuit Unknown));
 }
 
 #[test]
@@ -68,6 +68,8 @@ fn reasons() -> Vec<Reason> {
         Reason::Starting,
         Reason::Working,
         Reason::Question { call: "c".into() },
+        Reason::Waiting { first: Vec::new() },
+        Reason::Lent { position: 1, held_by: Vec::new() },
         Reason::Children { open: 1, first: Vec::new() },
         Reason::Stopping { cause: Cause::User, forced: false },
         Reason::Members { open: 1, first: Vec::new() },
@@ -89,6 +91,8 @@ fn phase(reason: &Reason) -> &'static str {
         | Reason::Starting
         | Reason::Working
         | Reason::Question { .. }
+        | Reason::Waiting { .. }
+        | Reason::Lent { .. }
         | Reason::Children { .. }
         | Reason::Stopping { .. }
         | Reason::Members { .. }

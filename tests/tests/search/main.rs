@@ -127,8 +127,8 @@ models! {
     /// J-7, J-17, A-1, SC-16: another try, stops around it, and old timers.
     retries = Menu {
         slots: Some(1),
-        launches: vec!["launch run=30 total=4000 retries=1 grace=10 as=g a", "launch retries=1 as=h b"],
-        ends: vec![How::Failed, How::Ok, How::Lost],
+        launches: vec!["launch closure run=30 total=4000 retries=1 grace=10 as=g a", "launch closure as=h b"],
+        ends: vec![How::Failed, How::Ok],
         late: true,
         time: true,
         crashes: 1,
@@ -137,24 +137,22 @@ models! {
     };
     /// SC-14, SC-19, J-17: signs of work, questions, more time, and stops around the limits.
     activity = Menu {
-        launches: vec!["launch closure idle=20 run=30 total=50 grace=10 as=g a"],
+        launches: vec!["launch closure idle=20 run=40 grace=10 as=g a"],
         beats: true,
         ends: vec![How::Ok, How::Failed],
         time: true,
         others: vec![
             "stop a",
-            "extend a 15",
+            "extend a 10",
             "question a c1 running",
             "question a c1 completed",
-            "call a c2 args=1",
-            "after 5",
         ],
-        extends: 2,
+        extends: 1,
         ..Menu::default()
     };
     /// SC-14, BAR-14: limits that nobody set, and a group of which nothing is heard.
     long_silence = Menu {
-        launches: vec!["launch as=g a", "launch agent as=h b"],
+        launches: vec!["launch agent run=1000000 as=h b"],
         beats: true,
         binds: true,
         ends: vec![How::Ok],

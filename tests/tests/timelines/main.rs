@@ -5,6 +5,7 @@ mod foreground;
 mod groups;
 mod jobs;
 mod left;
+mod lending;
 mod limits;
 mod lives;
 mod messages;
