@@ -110,7 +110,7 @@ impl Supervisor {
         Builder::default()
     }
 
-    fn handle(&self) -> Handle {
+    pub(crate) fn handle(&self) -> Handle {
         Handle::of(Arc::clone(&self.owner))
     }
 
