@@ -179,7 +179,7 @@ mod tests {
         let (supervisor, session) = start_with(&agents).await;
         let user = async {
             agents.until_started("scan").await;
-            let scan = supervisor.list(&JobFilter::default()).jobs.swap_remove(0);
+            let scan = supervisor.list(&JobFilter::default()).unwrap().jobs.swap_remove(0);
             supervisor.cancel(&scan.job).await.unwrap();
         };
         let mut model = Model::new(SECOND, [fan_out(), Step::Rest, Step::Answer("done")]);

@@ -20,7 +20,7 @@
 //!     ts_ms: 0,
 //!     about: About::of(Some(main.clone()), None).into(),
 //!     run: None,
-//!     record: SessionOpened { session: main }.into(),
+//!     record: SessionOpened { session: main, profile: Default::default(), bounds: Default::default() }.into(),
 //! }]);
 //! let Ok(Delivery::Event(event)) = events.try_next() else { panic!("an event") };
 //! assert_eq!((event.kind(), events.cursor().to_string()), ("session.opened", "log:1".into()));

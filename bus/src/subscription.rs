@@ -46,6 +46,9 @@ pub enum SubscribeError {
     /// The filter cannot be used.
     #[error(transparent)]
     Filter(#[from] FilterError),
+    /// The supervisor is busy and could not be asked how far its log goes. The same call may work in a moment.
+    #[error("the supervisor is busy; try again")]
+    Busy,
 }
 
 impl SubscribeError {
@@ -55,6 +58,7 @@ impl SubscribeError {
             Self::OtherLog { .. } => "other_log",
             Self::Regressed { .. } => "log_regressed",
             Self::Filter(_) => "bad_filter",
+            Self::Busy => "busy",
         }
     }
 }

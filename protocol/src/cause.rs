@@ -120,6 +120,8 @@ pub enum Code {
     Idle,
     /// Failed: a turn without any part, text or usage (J-23).
     NoOutput,
+    /// Failed: it ended well, and left a follow-up unanswered that it had accepted (J-24).
+    Unanswered,
     /// Failed: the same call again and again, without another one between (SC-15).
     NoProgress,
     /// Failed: a command left with another status than 0.
@@ -151,6 +153,7 @@ impl Code {
             Self::Total => "total",
             Self::Idle => "idle",
             Self::NoOutput => "no_output",
+            Self::Unanswered => "unanswered",
             Self::NoProgress => "no_progress",
             Self::ExitStatus => "exit_status",
             Self::Signal => "signal",

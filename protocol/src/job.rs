@@ -76,6 +76,18 @@ pub enum Reason {
         /// The call that asks.
         call: Arc<str>,
     },
+    /// Running: its body waits, and has lent its slot meanwhile (SC-10).
+    Waiting {
+        /// What it waits for and is not over, eight jobs at most; empty where nothing that it launched could wake it.
+        first: Vec<JobId>,
+    },
+    /// Running: what its body waited for is there, and is held until it has its slot again.
+    Lent {
+        /// Place among those of its tree that ask for theirs, from 1; they come before new starts.
+        position: u64,
+        /// Jobs that hold the slots, the longest-running first, eight at most.
+        held_by: Vec<JobId>,
+    },
     /// Running: its body is over, and these that it launched are not.
     Children {
         /// How many of its own children are not over.
@@ -119,6 +131,8 @@ impl Reason {
             Self::Starting => "starting",
             Self::Working => "working",
             Self::Question { .. } => "question",
+            Self::Waiting { .. } => "waiting",
+            Self::Lent { .. } => "lent",
             Self::Children { .. } => "joining",
             Self::Stopping { .. } => "stopping",
             Self::Members { .. } => "members",
@@ -148,6 +162,17 @@ impl fmt::Display for Reason {
             Self::Starting => f.write_str("starting"),
             Self::Working => f.write_str("working"),
             Self::Question { call } => write!(f, "waits for an answer to question {call}"),
+            Self::Waiting { first } if first.is_empty() => {
+                f.write_str("waits, and nothing that it launched is open")
+            }
+            Self::Waiting { first } => {
+                f.write_str("waits for ")?;
+                list(f, first)
+            }
+            Self::Lent { position, held_by } => {
+                write!(f, "waits for its slot again, place {position}; slots are held by ")?;
+                list(f, held_by)
+            }
             Self::Children { open, first } => {
                 write!(f, "its body is over; waits for {open} of its children: ")?;
                 list(f, first)

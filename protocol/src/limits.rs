@@ -11,8 +11,36 @@ pub const LABEL_BYTES_MAX: usize = 200;
 /// Largest group of the operator profile: what the whole machine was measured with (14.14).
 pub const GROUP_MEMBERS_MAX: usize = 1_000_000;
 
+/// Smallest fan-out of the agent profile: a single job is a `start` (14.14).
+pub const AGENT_GROUP_MIN: usize = 2;
+
+/// Largest group of the agent profile: what a model can keep in view (14.14).
+pub const AGENT_GROUP_MAX: usize = 7;
+
+/// Deepest job below its session, agent profile: workers launch no workers (14.14, SC-8).
+pub const AGENT_DEPTH_MAX: u32 = 1;
+
 /// Deepest job below its session, operator profile: deeper trees are recursion gone wrong (14.14, SC-8).
 pub const DEPTH_MAX: u32 = 8;
+
+/// Largest value for a session's own depth: each launch, stop and start walks up the tree.
+pub const DEPTH_MAX_MAX: u32 = 64;
+
+/// Jobs of a session's tree for life, agent profile: a model in a loop stops here (SC-21, 14.14).
+pub const AGENT_SPAWN_TOTAL: u32 = 64;
+
+/// Jobs of a tree that hold a slot at once, agent profile: what a provider's rate limit and a laptop bear (14.14).
+pub const AGENT_SLOTS: u32 = 10;
+
+/// Jobs of a tree that may wait for a slot, agent profile: four times its total, for sessions that raise that
+/// (14.14, SC-12).
+pub const AGENT_QUEUE_JOBS_MAX: usize = 256;
+
+/// Jobs of all trees that may wait for a slot, agent profile: 40 full trees (14.14, SC-12).
+pub const AGENT_QUEUE_JOBS_ALL_MAX: usize = 10_000;
+
+/// Longest prompt of an agent job, agent profile: two pages; more belongs in a file (14.14).
+pub const AGENT_PROMPT_BYTES_MAX: usize = 8_000;
 
 /// Jobs below a node that goes which one step stops at the most: the one record above counts for the others until
 /// their own follow (SC-2).
@@ -156,6 +184,9 @@ pub const LEFTOVER_LOOK: Duration = Duration::from_millis(50);
 /// Full outputs that one supervisor keeps in memory; of older ones the excerpt of 32 KiB is left (B59).
 pub const OUTPUTS_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// One page of an output: many screens, and copied in a moment, in which its job cannot write.
+pub const OUTPUT_PAGE_BYTES_MAX: usize = 256 * 1024;
+
 /// Output of one entry in a combined result at the most.
 pub const RESULT_ENTRY_BYTES_MAX: usize = 32 * 1024;
 
@@ -164,6 +195,13 @@ pub const RESULT_BYTES_MAX: usize = 256 * 1024;
 
 /// Entries of a combined result; above, only members that did not complete are listed.
 pub const RESULT_ENTRIES_MAX: usize = 1_000;
+
+/// Messages that wait in one inbox, or follow-ups that wait for one run: with the longest text each, 64 MiB (SC-12).
+pub const INBOX_MESSAGES_MAX: usize = 256;
+
+/// Keys of posted messages that are remembered, so that one that is posted again is known: far longer than anybody
+/// repeats a call (J-21).
+pub const MESSAGE_KEYS_MAX: usize = 65_536;
 
 /// A panic's text, cut to what a screen shows (SC-7).
 pub const PANIC_BYTES_MAX: usize = 4 * 1024;
@@ -199,6 +237,20 @@ pub const SKIP_BATCHES: usize = 32;
 
 /// Effects whose room a pump keeps for the next change: more came from a burst, and its memory goes back.
 pub const EFFECTS_ROOM: usize = 1_024;
+
+/// How long a call waits for its turn at the gate before it answers `busy`; a step takes microseconds, so that long
+/// means that something is wrong (C-2).
+pub const GATE_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a call holds its thread for the gate before it lets others have it: longer than a step that is not huge.
+pub const GATE_TRY: Duration = Duration::from_millis(1);
+
+/// Pause between two such tries: short for a person, and little work while the gate is stuck.
+pub const GATE_PAUSE: Duration = Duration::from_millis(5);
+
+/// How long a look at the state holds its thread for the gate before it answers `busy`: a look is not awaited, so it
+/// gives up earlier than a call (C-2).
+pub const LOOK_WAIT: Duration = Duration::from_millis(100);
 
 /// Jobs that one step starts at the most: the first of a large fan-out run while the last are still being started,
 /// and no step holds the gate for long.

@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Code, Exit, Status};
 use crate::envelope::DecodeError;
-use crate::id::{Fence, GroupId, JobId, Lifetime, LogId, NodeId, Seq, SessionId};
+use crate::id::{Fence, GroupId, JobId, Lifetime, LogId, MessageId, NodeId, Seq, SessionId};
 use crate::job::JobKind;
 use crate::part::ToolPart;
 use crate::policy::{Policy, Threshold};
 use crate::private::Private;
 use crate::process::{Containment, Left};
+use crate::profile::{Bounds, Profile};
 use crate::result::{CombinedResult, Counts, Outcome, Output};
 use crate::shared_limits::SharedLimits;
 use crate::spec::Spec;
@@ -54,6 +55,12 @@ pub struct StoreClosed {
 pub struct SessionOpened {
     /// The session.
     pub session: SessionId,
+    /// Who drives it.
+    #[serde(default)]
+    pub profile: Profile,
+    /// What it and all below it may grow to.
+    #[serde(default)]
+    pub bounds: Bounds,
 }
 
 /// `session.closed`: a parent is gone; its unfired groups are voided.
@@ -292,7 +299,7 @@ pub enum MessageClass {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessagePosted {
     /// Its key.
-    pub key: String,
+    pub key: MessageId,
     /// Whose inbox.
     pub to: NodeId,
     /// Of what kind.
@@ -321,7 +328,9 @@ pub enum TakenBy {
     Inbox,
     /// All its results had been taken by waits before it fired.
     Results,
-    /// Nobody: its parent ended.
+    /// The run of a job, of a follow-up.
+    Run,
+    /// Nobody: whom it was for ended.
     Void,
 }
 
@@ -332,6 +341,9 @@ pub struct MessageTaken {
     pub keys: Vec<GroupId>,
     /// Single results that were taken.
     pub results: Vec<Lifetime>,
+    /// Posted messages that are closed.
+    #[serde(default)]
+    pub messages: Vec<MessageId>,
     /// By whom.
     pub by: TakenBy,
 }
@@ -386,6 +398,8 @@ pub enum NoteCode {
     StaleReport,
     /// A run did not end in time after the forced stop (J-18).
     Unreaped,
+    /// Four fifths of the jobs that a tree may launch for life are launched; the value is their number (SC-21).
+    SpawnTotal,
     /// A run or a group shows no sign of work, and the value is for how many milliseconds; or a run makes the same
     /// call again and again (SC-14, SC-15, BAR-14).
     Stall,

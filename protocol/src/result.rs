@@ -154,6 +154,9 @@ pub struct ResultEntry {
     pub signal: Option<i32>,
     /// What it put out. `None` says that it put out nothing or that nothing was kept.
     pub output: Option<EntryOutput>,
+    /// Follow-ups that it had accepted and that nobody will answer: it ended first (J-24).
+    #[serde(default)]
+    pub unanswered: u32,
     /// Its parent had this result before, from a wait or a wake (BAR-15). In a wake its output is then not repeated; a
     /// wait always answers in full.
     pub reference: bool,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::JobKind;
 pub use crate::job_limits::JobLimits;
-use crate::limits::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, PROMPT_BYTES_MAX};
+use crate::limits::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX_MAX};
 
 /// What a job shall do. A closure has no spec: it cannot be written down and never survives the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,12 +195,6 @@ impl AgentSpec {
         }
         if self.prompt.trim().is_empty() {
             return Err(SpecError::new("prompt", "the prompt is empty"));
-        }
-        if self.prompt.len() > PROMPT_BYTES_MAX {
-            return Err(SpecError::new(
-                "prompt",
-                format!("{} bytes; at most {PROMPT_BYTES_MAX} are allowed", self.prompt.len()),
-            ));
         }
         Ok(())
     }

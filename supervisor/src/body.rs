@@ -32,6 +32,27 @@ pub(crate) enum Work {
     Again(Rerun),
 }
 
+/// The work of the jobs of a launch, one each. Where nothing comes of the launch, or it is dropped at the gate, each is
+/// dropped for itself: its destructor is anybody's code.
+#[derive(Default)]
+pub(crate) struct Works(Vec<Option<Work>>);
+
+impl Works {
+    pub(crate) fn push(&mut self, work: Option<Work>) {
+        self.0.push(work);
+    }
+
+    pub(crate) fn take(mut self) -> Vec<Option<Work>> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Works {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(discard);
+    }
+}
+
 /// A run that is about to start.
 pub(crate) struct Start<'a> {
     pub(crate) cell: Arc<RunCell>,

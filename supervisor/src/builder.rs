@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_machine::log::Log;
-use fanin_machine::{Command, Open, Rate};
+use fanin_machine::{Command, Open, Rate, Refusal};
 use fanin_protocol::JobKind;
-use fanin_protocol::limits::{GRACE, GRACE_MAX, LIMIT_MAX, RATE_STARTS_MAX, TAIL_RECORDS};
+use fanin_protocol::limits::{GATE_WAIT, GRACE, GRACE_MAX, LIMIT_MAX, RATE_STARTS_MAX, TAIL_RECORDS};
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::millis;
+use fanin_protocol::{Bounds, Profile};
 use tokio::runtime::Handle;
 
 use crate::chance;
@@ -16,6 +17,7 @@ use crate::clock::{Clock, Clocks};
 use crate::core::{CallError, Core};
 use crate::runner::Runner;
 use crate::scope::Scope;
+use crate::session::SessionOptions;
 use crate::supervisor::{Owner, Supervisor};
 
 /// Why a supervisor did not start.
@@ -55,10 +57,12 @@ pub struct Builder {
     runners: Vec<Arc<dyn Runner>>,
     slots: Option<usize>,
     grace: Duration,
+    gate: Duration,
     rates: Vec<(JobKind, usize, Duration)>,
     tail: usize,
     /// `None` for the system's.
     clock: Option<Box<dyn Clock>>,
+    sessions: SessionOptions,
 }
 
 impl Default for Builder {
@@ -67,9 +71,11 @@ impl Default for Builder {
             runners: Vec::new(),
             slots: None,
             grace: GRACE,
+            gate: GATE_WAIT,
             rates: Vec::new(),
             tail: TAIL_RECORDS,
             clock: None,
+            sessions: SessionOptions::default(),
         }
     }
 }
@@ -93,6 +99,29 @@ impl Builder {
     #[must_use]
     pub const fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
+        self
+    }
+
+    /// Who drives sessions that do not say so, and with it their bounds: the operator unless set.
+    #[must_use]
+    pub const fn profile(mut self, profile: Profile) -> Self {
+        self.sessions.profile = Some(profile);
+        self
+    }
+
+    /// What sessions that set no profile and no bounds, and all below them, may grow to: the bounds of their profile
+    /// unless set.
+    #[must_use]
+    pub const fn bounds(mut self, bounds: Bounds) -> Self {
+        self.sessions.bounds = Some(bounds);
+        self
+    }
+
+    /// How long a call waits for its turn before it answers `busy`; without it [`GATE_WAIT`]. A wait's own limit holds
+    /// whatever this is.
+    #[must_use]
+    pub const fn busy_after(mut self, wait: Duration) -> Self {
+        self.gate = wait;
         self
     }
 
@@ -123,8 +152,8 @@ impl Builder {
     /// # Errors
     ///
     /// [`StartError::Setting`] for 0 slots, an empty tail, a grace of more than an hour, two runners of one kind, or a
-    /// rate that lets nothing through, cannot be kept, or stands twice;
-    /// [`StartError::NoRuntime`] outside of a runtime.
+    /// rate that lets nothing through, cannot be kept, or stands twice; [`Refusal::BadBounds`] for bounds under which
+    /// nothing could be launched; [`StartError::NoRuntime`] outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -146,9 +175,15 @@ impl Builder {
                 .collect(),
         };
         let clocks = Clocks::new(self.clock);
-        let core = Arc::new(Core::new(Log::new(log, self.tail), clocks, Scope::new(runtime), self.runners));
-        core.submit(Command::Open(open))?;
-        Ok(Supervisor { owner: Arc::new(Owner::new(core)) })
+        let core = Arc::new(Core::new(
+            Log::new(log, self.tail),
+            clocks,
+            Scope::new(runtime),
+            self.runners,
+            self.gate,
+        ));
+        core.submit(Command::Open(open)).await?;
+        Ok(Supervisor { owner: Arc::new(Owner::new(core, self.sessions)) })
     }
 
     fn check(&self) -> Result<Option<u32>, StartError> {
@@ -162,6 +197,8 @@ impl Builder {
         if self.grace > GRACE_MAX {
             return setting("grace", "more than an hour is no stop; use less");
         }
+        let (_, bounds) = self.sessions.or(SessionOptions::default());
+        bounds.check().map_err(|error| CallError::from(Refusal::BadBounds(error)))?;
         let is_kept = |(_, starts, per): &(JobKind, usize, Duration)| {
             (1..=RATE_STARTS_MAX).contains(starts) && !per.is_zero() && *per <= LIMIT_MAX
         };

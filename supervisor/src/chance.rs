@@ -1,6 +1,6 @@
 //! Chance, drawn in one place: ids and the seed of an epoch.
 
-use fanin_protocol::{GroupId, JobId, LogId};
+use fanin_protocol::{GroupId, JobId, LogId, MessageId};
 use uuid::Uuid;
 
 /// A job id nobody has used.
@@ -11,6 +11,11 @@ pub(crate) fn job_id() -> JobId {
 /// A group id nobody has used.
 pub(crate) fn group_id() -> GroupId {
     GroupId::from_uuid(Uuid::new_v4().into_bytes())
+}
+
+/// A message's key nobody has used.
+pub(crate) fn message_id() -> MessageId {
+    MessageId::from_uuid(Uuid::new_v4().into_bytes())
 }
 
 /// A name for a new log.

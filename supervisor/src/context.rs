@@ -1,20 +1,24 @@
 //! What a job's body sees of the supervisor.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use fanin_machine::{Bound, Command, Mono, Parent, Report, RunRef, Said, State};
+use fanin_machine::{Bound, Command, Mono, Parent, Refusal, Report, RunRef, Said, State};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
-use fanin_protocol::{Fence, JobId, JobKind, Lifetime, ParentMark, PartKind, PartState, text};
+use fanin_protocol::{Fence, JobId, JobKind, Lifetime, MessageId, ParentMark, PartKind, PartState, text};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use crate::core::Core;
+use crate::core::{CallError, Core};
 use crate::handle::Handle;
 use crate::launcher::Launcher;
+use crate::run_output::OutputPlace;
 use crate::stop::{StopSignal, StopStage};
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
@@ -29,6 +33,10 @@ pub(crate) struct RunCell {
     /// Its task, once there is one.
     pub(crate) task: OnceLock<AbortHandle>,
     progress: Mutex<Option<Arc<str>>>,
+    pub(crate) output: OutputPlace,
+    /// Follow-ups that were delivered and that the body has not taken.
+    messages: Mutex<VecDeque<(MessageId, Arc<str>)>>,
+    delivered: Notify,
     /// The last sign of work, on the machine's clock; 0 before the first.
     last_beat: AtomicU64,
 }
@@ -38,16 +46,36 @@ impl RunCell {
         core: Arc<Core>,
         run: RunRef,
         (job, lifetime): (JobId, Lifetime),
-        kind: JobKind,
+        (kind, output_max): (JobKind, u64),
     ) -> Self {
         let launcher = Launcher::new(Handle::inside(core), Parent::Run(run));
         let (stop, task) = (StopSignal::new(), OnceLock::new());
         let (progress, last_beat) = (Mutex::default(), AtomicU64::new(0));
-        Self { launcher, run, job, lifetime, kind, stop, task, progress, last_beat }
+        let (messages, delivered) = (Mutex::default(), Notify::new());
+        Self {
+            launcher,
+            run,
+            job,
+            lifetime,
+            kind,
+            stop,
+            task,
+            progress,
+            output: OutputPlace::new(output_max),
+            messages,
+            delivered,
+            last_beat,
+        }
     }
 
     pub(crate) const fn core(&self) -> &Arc<Core> {
         self.launcher.handle().core()
+    }
+
+    /// A follow-up has come.
+    pub(crate) fn deliver(&self, key: MessageId, text: Arc<str>) {
+        self.messages.lock().push_back((key, text));
+        self.delivered.notify_waiters();
     }
 
     pub(crate) fn progress(&self) -> Option<Arc<str>> {
@@ -87,7 +115,7 @@ impl RunContext {
     }
 
     /// The job as a process of it shall know it, in a process at `depth` below all others (0 for one that is part of no
-    /// job). Looked up when asked; `None` where the supervisor has forgotten the job.
+    /// job). Looked up when asked; `None` where the supervisor has forgotten the job, or is busy.
     pub fn parent_mark(&self, depth: u32) -> Option<ParentMark> {
         let RunCell { job, lifetime, .. } = &*self.cell;
         let mark = |state: &State| {
@@ -95,7 +123,7 @@ impl RunContext {
             let depth = depth.saturating_add(state.job_depth(job, *lifetime).ok()?);
             Some(ParentMark { session: info.session, job: info.job, lifetime: info.lifetime, depth })
         };
-        self.cell.core().look(mark)
+        self.cell.core().look(mark).ok().flatten()
     }
 
     /// The run's fence: no other run has it.
@@ -152,9 +180,91 @@ impl RunContext {
         *self.cell.progress.lock() = Some(text::cut(&line, PROGRESS_BYTES_MAX).into());
     }
 
+    /// Puts out bytes. They are the job's output and can be read while it runs; what the body returns stands behind them.
+    /// Start and end are kept, 1 MiB together for a closure, and no event tells of it (B-1). It never waits, whoever
+    /// reads. It is a sign of work, as [`RunContext::beat`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fanin_supervisor::JobSpec;
+    ///
+    /// let spec = JobSpec::run("count", |ctx| async move {
+    ///     for line in 1..=3 {
+    ///         ctx.write(format!("{line}\n"));
+    ///     }
+    ///     Ok("done".into())
+    /// });
+    /// ```
+    pub fn write(&self, bytes: impl AsRef<[u8]>) {
+        self.beat();
+        self.cell.output.write(bytes.as_ref());
+    }
+
     /// Records that the work is in hand, and how to find it from outside. For runners, before the first prompt.
     pub fn bound(&self, bound: Bound) {
         self.report(Said::Bound(bound));
+    }
+
+    /// Takes follow-ups from now on: what [`Supervisor::extend`](crate::Supervisor::extend) accepts is for
+    /// [`RunContext::next_message`]. A body that does so ends by [`RunContext::last_message`]: one that ends well and
+    /// leaves a follow-up that was accepted counts as failed (`unanswered`).
+    pub fn listen(&self) {
+        self.report(Said::Listens);
+    }
+
+    /// Waits for the next follow-up and takes it; `None` once the job was told to stop.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a follow-up is taken in the poll that returns it.
+    pub async fn next_message(&self) -> Option<Arc<str>> {
+        tokio::select! {
+            biased;
+            message = self.message() => Some(message),
+            () = self.cancelled() => None,
+        }
+    }
+
+    /// Takes the next follow-up, or ends the taking of them: after `None` none is accepted any more, so that the body can
+    /// end without leaving one behind.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`]: nothing has changed; [`CallError::Closed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe, as [`RunContext::next_message`]. Dropped at the gate, follow-ups are still accepted.
+    pub async fn last_message(&self) -> Result<Option<Arc<str>>, CallError> {
+        if let Some(message) = self.pop_message() {
+            return Ok(Some(message));
+        }
+        let silent = Command::Report(Report { run: self.cell.run, what: Said::Silent });
+        match self.cell.core().submit(silent).await {
+            Ok(_) => Ok(None),
+            // Accepted, and on its way here.
+            Err(CallError::Refused(Refusal::MessagesLeft(_))) => Ok(Some(self.message().await)),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn message(&self) -> Arc<str> {
+        loop {
+            // Registered before the look, so that a delivery between look and wait is not missed.
+            let mut delivered = pin!(self.cell.delivered.notified());
+            delivered.as_mut().enable();
+            if let Some(message) = self.pop_message() {
+                return message;
+            }
+            delivered.await;
+        }
+    }
+
+    fn pop_message(&self) -> Option<Arc<str>> {
+        let (key, text) = self.cell.messages.lock().pop_front()?;
+        self.report(Said::Took(key));
+        Some(text)
     }
 
     /// Announces a tool call. `call` names it inside this run; a name that was used before is the same call.
@@ -184,7 +294,7 @@ impl RunContext {
     fn report(&self, what: Said) {
         // A run that is over says nothing any more: the machine notes it and drops it, a closed supervisor drops it.
         let report = Report { run: self.cell.run, what };
-        drop(self.cell.core().submit(Command::Report(report)));
+        self.cell.core().post(Command::Report(report));
     }
 }
 

@@ -6,21 +6,26 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use fanin_machine::log::{Herald, Log};
 use fanin_machine::pump::{Batch, Pump};
 use fanin_machine::{
-    Answer, Command, Effect, Ended, KillStage, Launch, Launched, Mono, Now, Out, Refusal, Reply, Report,
-    RunRef, Said, State, WaiterId, step,
+    Answer, Command, Effect, Ended, KillStage, Launch, Launched, Leave, Mono, Now, Out, Refusal, Release,
+    Reply, Report, RunRef, Said, State, WaiterId, step,
 };
-use fanin_protocol::limits::{EFFECTS_ROOM, MESSAGE_BYTES_MAX};
-use fanin_protocol::{JobId, JobKind, Lifetime, Spec, text};
+use fanin_protocol::limits::{
+    EFFECTS_ROOM, GATE_PAUSE, GATE_TRY, LOOK_WAIT, MESSAGE_BYTES_MAX, OUTPUT_BYTES_MAX,
+};
+use fanin_protocol::spec::millis;
+use fanin_protocol::{JobId, JobKind, Lifetime, MessageId, Spec, text};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
-use crate::body::{Body, Start, Work, discard};
+use crate::body::{Body, Start, Work, Works, discard};
 use crate::clock::Clocks;
 use crate::context::RunCell;
+use crate::follow::{Found, Source};
 use crate::hosted::Hosted;
 use crate::output::JobOutput;
 use crate::outputs::Outputs;
@@ -35,6 +40,9 @@ pub enum CallError {
     /// The machine refused; nothing was done.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The gate was not free in time; nothing was done. The same call may work in a moment.
+    #[error("the supervisor is busy; nothing was done, try again")]
+    Busy,
     /// The supervisor was shut down or dropped.
     #[error("the supervisor is shut down")]
     Closed,
@@ -48,6 +56,7 @@ impl CallError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Refused(refusal) => refusal.code(),
+            Self::Busy => "busy",
             Self::Closed => "closed",
             Self::Poisoned => "poisoned",
         }
@@ -85,6 +94,7 @@ enum Act {
     Spawn { cell: Arc<RunCell>, body: Option<Body>, spec: Option<Arc<Spec>> },
     Kill { cell: Arc<RunCell>, stage: KillStage },
     Probe { run: RunRef, cell: Option<Arc<RunCell>> },
+    Deliver { cell: Arc<RunCell>, key: MessageId, text: Arc<str> },
     Answer { waiter: WaiterId, answer: Answer },
     Alarm(Option<Mono>),
     Discard(Work),
@@ -105,6 +115,8 @@ struct Gated {
 /// The supervisor behind all handles to it.
 pub(crate) struct Core {
     pump: Pump<Gated, Released>,
+    /// How long a call waits for the gate.
+    gate_wait: Duration,
     pub(crate) log: Arc<Log>,
     clocks: Clocks,
     pub(crate) scope: Scope,
@@ -116,11 +128,18 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(log: Log, clocks: Clocks, scope: Scope, runners: Vec<Arc<dyn Runner>>) -> Self {
+    pub(crate) fn new(
+        log: Log,
+        clocks: Clocks,
+        scope: Scope,
+        runners: Vec<Arc<dyn Runner>>,
+        gate_wait: Duration,
+    ) -> Self {
         let (state, hosted) = (State::default(), Hosted::default());
         let gated = Gated { state, hosted, now: None, in_step: false, closed: false };
         Self {
             pump: Pump::new(gated),
+            gate_wait,
             log: Arc::new(log),
             clocks,
             scope,
@@ -136,44 +155,81 @@ impl Core {
     ///
     /// There is no journal, so the commit point is the step itself; what it released is carried out by whoever is
     /// at the pump, and another caller's step may be answered before its own effects have run.
-    pub(crate) fn submit(self: &Arc<Self>, command: Command) -> Result<Reply, CallError> {
-        let stepped = self
-            .pump
-            .enter(|gated, released| self.step(gated, command, released), |released| self.release(released));
-        reply_of(stepped)
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`] where the gate was not free within its limit; the command was not carried out.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropped while it waits for the gate it has done nothing. Once through it does not wait.
+    pub(crate) async fn submit(self: &Arc<Self>, command: Command) -> Result<Reply, CallError> {
+        self.enter(move |gated, released| self.step(gated, command, released)).await
     }
 
     /// As [`Core::submit`], for a launch with the bodies of its jobs, one each.
-    pub(crate) fn launch(
+    pub(crate) async fn launch(
         self: &Arc<Self>,
         mut launch: Launch,
-        works: Vec<Option<Work>>,
+        works: Works,
     ) -> Result<Launched, CallError> {
-        let mut unused = Vec::new();
-        let stepped = self.pump.enter(
-            |gated, released| {
-                gated.hosted.reserve(works.len());
-                let mut tags = Vec::with_capacity(works.len());
-                for (member, work) in launch.members.iter_mut().zip(works) {
-                    member.tag = gated.hosted.keep(work);
-                    tags.push(member.tag);
-                }
-                let stepped = self.step(gated, Command::Launch(launch), released);
-                if !matches!(&stepped, Ok(Some(Reply::Launched(launched))) if launched.created) {
-                    // Nothing of this call exists, so nothing of it is kept.
-                    unused.extend(tags.into_iter().filter_map(|tag| gated.hosted.forget(tag)));
-                }
-                stepped
-            },
-            |released| self.release(released),
-        );
-        unused.into_iter().for_each(discard);
-        match reply_of(stepped)? {
-            Reply::Launched(launched) => Ok(launched),
-            Reply::Done | Reply::Turn(_) | Reply::Stopped(_) | Reply::Extended(_) | Reply::Refused(_) => {
-                Err(CallError::Poisoned)
+        let change = move |gated: &mut Gated, released: &mut Released| {
+            let works = works.take();
+            gated.hosted.reserve(works.len());
+            let mut tags = Vec::with_capacity(works.len());
+            for (member, work) in launch.members.iter_mut().zip(works) {
+                member.tag = gated.hosted.keep(work);
+                tags.push(member.tag);
             }
+            let stepped = self.step(gated, Command::Launch(launch), released);
+            if !matches!(&stepped, Ok(Some(Reply::Launched(launched))) if launched.created) {
+                // Nothing of this call exists, so nothing of it is kept. Dropped outside, with the other effects.
+                let unused = tags.into_iter().filter_map(|tag| gated.hosted.forget(tag));
+                released.acts.extend(unused.map(Act::Discard));
+            }
+            stepped
+        };
+        match self.enter(change).await? {
+            Reply::Launched(launched) => Ok(launched),
+            Reply::Done
+            | Reply::Turn(_)
+            | Reply::Answered
+            | Reply::Stopped(_)
+            | Reply::Extended(_)
+            | Reply::Promoted(_)
+            | Reply::Posted { .. }
+            | Reply::Refused(_) => Err(CallError::Poisoned),
         }
+    }
+
+    /// Makes a change at the gate, as soon as that is free.
+    async fn enter<F>(self: &Arc<Self>, mut change: F) -> Result<Reply, CallError>
+    where
+        F: FnOnce(&mut Gated, &mut Released) -> Result<Option<Reply>, CallError>,
+    {
+        let until = self.now().after(millis(self.gate_wait));
+        loop {
+            // A thread of the runtime is held for a moment only; whoever is at the gate as a rule needs less.
+            change = match self.pump.enter(GATE_TRY, change, |released| self.release(released)) {
+                Ok(stepped) => return reply_of(stepped),
+                Err(change) => change,
+            };
+            if self.now() >= until {
+                return Err(CallError::Busy);
+            }
+            tokio::time::sleep(GATE_PAUSE).await;
+        }
+    }
+
+    /// Carries out a command whose reply nobody needs: now, or by whoever is at the gate. It is never lost, never waits,
+    /// and comes before what its thread asks for later.
+    pub(crate) fn post(self: &Arc<Self>, command: Command) {
+        let core = Arc::clone(self);
+        let change = move |gated: &mut Gated, released: &mut Released| {
+            // A reply that says no means that the supervisor is closed, or that the thing it is about is over.
+            drop(core.step(gated, command, released));
+        };
+        self.pump.post(change, |released| self.release(released));
     }
 
     /// One step, behind the gate.
@@ -190,10 +246,12 @@ impl Core {
             return Err(CallError::Poisoned);
         }
         gated.in_step = true;
-        let now = self.clocks.now(&mut gated.now);
-        let (state, out) = (&mut gated.state, &mut released.out);
+        let (state, last, out) = (&mut gated.state, &mut gated.now, &mut released.out);
         let before = out.records.len();
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| step(state, command, now, out))) {
+        // The time is read at the gate, so that it rises in the order of the steps; the clock is anybody's code.
+        if let Err(panic) =
+            catch_unwind(AssertUnwindSafe(|| step(state, command, self.clocks.now(last), out)))
+        {
             tracing::error!(?panic, "the machine panicked; nothing more is decided");
             out.records.truncate(before);
             out.effects.clear();
@@ -210,7 +268,12 @@ impl Core {
     fn act(self: &Arc<Self>, hosted: &mut Hosted, effect: Effect) -> Option<Act> {
         match effect {
             Effect::Spawn { run, job, lifetime, spec, tag } => {
+                let output_max = match spec.as_deref() {
+                    Some(Spec::Command(command)) => command.output_bytes_max,
+                    Some(Spec::Agent(_)) | None => None,
+                };
                 let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
+                let kind = (kind, output_max.unwrap_or(OUTPUT_BYTES_MAX));
                 let cell = Arc::new(RunCell::new(Arc::clone(self), run, (job, lifetime), kind));
                 let body = hosted.start(tag, Arc::clone(&cell));
                 Some(Act::Spawn { cell, body, spec })
@@ -219,6 +282,9 @@ impl Core {
                 hosted.find(tag).map(|cell| Act::Kill { cell: Arc::clone(cell), stage })
             }
             Effect::Probe { run, tag } => Some(Act::Probe { run, cell: hosted.find(tag).map(Arc::clone) }),
+            Effect::Deliver { tag, key, text, .. } => {
+                hosted.find(tag).map(|cell| Act::Deliver { cell: Arc::clone(cell), key, text })
+            }
             Effect::Answer { waiter, answer } => Some(Act::Answer { waiter, answer }),
             Effect::Alarm(at) => Some(Act::Alarm(at)),
             // The run is over or lost; its task ends by itself or was aborted.
@@ -226,14 +292,25 @@ impl Core {
         }
     }
 
-    /// Looks at the state.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
-        self.pump.look(|gated| look(&gated.state))
+    /// Looks at the state. It holds its thread for [`LOOK_WAIT`] at the most.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`] where the gate was not free in time.
+    pub(crate) fn look<R>(self: &Arc<Self>, look: impl FnOnce(&State) -> R) -> Result<R, CallError> {
+        self.look_behind(|gated| look(&gated.state))
     }
 
-    /// The run of a job that has one.
-    pub(crate) fn run_of(&self, job: &JobId) -> Option<Arc<RunCell>> {
-        self.pump.look(|gated| gated.hosted.find(gated.state.tag_of(job)?).map(Arc::clone))
+    /// The run of a job that has one; `None` as well where the gate is not free.
+    pub(crate) fn run_of(self: &Arc<Self>, job: &JobId) -> Option<Arc<RunCell>> {
+        let found = self.look_behind(|gated| gated.hosted.find(gated.state.tag_of(job)?).map(Arc::clone));
+        found.ok().flatten()
+    }
+
+    fn look_behind<R>(self: &Arc<Self>, look: impl FnOnce(&Gated) -> R) -> Result<R, CallError> {
+        let wait = self.gate_wait.min(LOOK_WAIT);
+        let looked = self.pump.enter(wait, |gated, _| look(gated), |released| self.release(released));
+        looked.map_err(|_| CallError::Busy)
     }
 
     fn release(self: &Arc<Self>, released: &mut Released) {
@@ -245,6 +322,7 @@ impl Core {
                 Act::Probe { run, cell } => {
                     self.probe(run, cell.map_or(Mono(0), |cell| cell.last_beat()));
                 }
+                Act::Deliver { cell, key, text } => cell.deliver(key, text),
                 Act::Answer { waiter, answer } => self.answer(waiter, answer),
                 Act::Alarm(at) => {
                     self.alarm.send_replace(at);
@@ -253,15 +331,14 @@ impl Core {
             }
         }
         if std::mem::take(&mut released.unfinished) {
-            // Refused only where the supervisor is closed: then nothing more is started.
-            drop(self.submit(Command::Tick));
+            self.post(Command::Tick);
         }
         if let Some(hosted) = released.end.take() {
             self.end(hosted);
         }
     }
 
-    fn spawn(&self, cell: Arc<RunCell>, body: Option<Body>, spec: Option<Arc<Spec>>) {
+    fn spawn(self: &Arc<Self>, cell: Arc<RunCell>, body: Option<Body>, spec: Option<Arc<Spec>>) {
         let Some(body) = body.or_else(|| self.body(spec?)) else {
             debug_assert!(false, "job {} was launched without a body or a runner", cell.job);
             return cell.ended(None);
@@ -269,6 +346,9 @@ impl Core {
         let task = body(Start { cell: Arc::clone(&cell), scope: &self.scope });
         debug_assert!(cell.task.get().is_none(), "one run, two tasks");
         cell.task.get_or_init(|| task);
+        if self.runner(cell.kind).is_some_and(|runner| runner.takes_messages()) {
+            self.post(Command::Report(Report { run: cell.run, what: Said::Listens }));
+        }
     }
 
     fn body(&self, spec: Arc<Spec>) -> Option<Body> {
@@ -288,15 +368,14 @@ impl Core {
 
     /// Says when a run last showed a sign of work that was no report.
     fn probe(self: &Arc<Self>, run: RunRef, last: Mono) {
-        // Refused only where the supervisor is closed: then no limit is kept any more.
-        drop(self.submit(Command::Report(Report { run, what: Said::Beat(last) })));
+        self.post(Command::Report(Report { run, what: Said::Beat(last) }));
     }
 
     fn answer(self: &Arc<Self>, waiter: WaiterId, answer: Answer) {
         let sender = self.waiting.lock().remove(&waiter);
         // A waiter whose future is gone gives back what it was offered; its own drop may have come before.
         if sender.is_none_or(|sender| sender.send(answer).is_err()) {
-            drop(self.submit(Command::Release(waiter)));
+            self.post(Command::Release(Release::Waiter(waiter, Leave::Left)));
         }
     }
 
@@ -313,10 +392,26 @@ impl Core {
         self.waiting.lock().remove(&waiter);
     }
 
-    /// What is kept of a job's output: all of it, or the excerpt in its record.
-    pub(crate) fn output(&self, lifetime: Lifetime) -> Option<JobOutput> {
-        let kept = self.outputs.lock().get(lifetime);
-        kept.or_else(|| self.look(|state| state.output_of(lifetime)).as_ref().map(JobOutput::of_excerpt))
+    /// Where the output of a life of a job is: with its newest run until the job is over, then among those that are
+    /// kept, else in its record.
+    pub(crate) fn find_output(self: &Arc<Self>, job: &JobId, lifetime: Lifetime) -> Result<Found, CallError> {
+        let found = self.look_behind(|gated| {
+            let state = &gated.state;
+            let info = state.job_info_exact(job, lifetime)?;
+            let is_over = info.status.is_terminal();
+            let tag = state.tag_of(job).filter(|_| !is_over);
+            let cell = tag.and_then(|tag| gated.hosted.find(tag)).filter(|cell| cell.lifetime == lifetime);
+            Ok::<_, Refusal>((info.runs, is_over, cell.map(Arc::clone), state.output_of(lifetime)))
+        });
+        let (run, is_over, cell, excerpt) = found??;
+        let source = match cell {
+            Some(cell) => cell.output.source(),
+            None => Source::Kept(match self.outputs.lock().get(lifetime) {
+                Some(kept) => kept,
+                None => excerpt.as_ref().map(JobOutput::of_excerpt).unwrap_or_default(),
+            }),
+        };
+        Ok(Found { run, is_over, source })
     }
 
     /// Calls `Tick` when the machine asked for it, until the supervisor is gone.
@@ -333,7 +428,8 @@ impl Core {
             tokio::select! {
                 () = due => {
                     // All that was due is carried out, so another alarm follows; it may still be on its way.
-                    if self.submit(Command::Tick).is_err() || alarm.changed().await.is_err() {
+                    self.post(Command::Tick);
+                    if alarm.changed().await.is_err() {
                         return;
                     }
                     alarm.mark_changed();
@@ -360,7 +456,7 @@ impl Core {
                 released.end = Some(std::mem::take(&mut gated.hosted));
             }
         };
-        self.pump.enter(end, |released| self.release(released));
+        self.pump.post(end, |released| self.release(released));
     }
 
     fn end(&self, hosted: Hosted) {
@@ -378,30 +474,28 @@ impl RunCell {
     /// Reports the end of the run: by the word of its body, or `None` by its guard.
     pub(crate) fn ended(&self, ending: Option<Ending>) {
         let core = self.core();
-        let said = match ending {
-            None => Ended::Lost,
-            Some(Ending { failure, exit, output, left }) => {
-                let left = left.map(Arc::new);
-                let excerpt = output.excerpt();
-                if excerpt.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8) {
-                    core.outputs.lock().keep(self.lifetime, output);
-                }
-                match failure {
-                    None => Ended::Completed { output: excerpt, exit, left },
-                    Some(failure) => Ended::Failed {
-                        cause: failure.cause,
-                        code: failure.code,
-                        message: text::cut(&failure.message, MESSAGE_BYTES_MAX).into(),
-                        output: excerpt,
-                        exit,
-                        left,
-                        is_safe: failure.is_safe,
-                    },
-                }
-            }
+        let (ending, last) = match ending {
+            None => (None, JobOutput::default()),
+            Some(Ending { failure, exit, output, left }) => (Some((failure, exit, left)), output),
         };
-        // Refused only where the supervisor is closed: then nobody asks any more.
-        drop(core.submit(Command::Report(Report { run: self.run, what: Said::Ended(said) })));
+        let whole = self.output.end(last);
+        let output = whole.excerpt();
+        let is_more = output.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8);
+        core.outputs.lock().keep(self.lifetime, is_more.then_some(whole));
+        let said = match ending {
+            None => Ended::Lost { output },
+            Some((None, exit, left)) => Ended::Completed { output, exit, left: left.map(Arc::new) },
+            Some((Some(failure), exit, left)) => Ended::Failed {
+                cause: failure.cause,
+                code: failure.code,
+                message: text::cut(&failure.message, MESSAGE_BYTES_MAX).into(),
+                output,
+                exit,
+                left: left.map(Arc::new),
+                is_safe: failure.is_safe,
+            },
+        };
+        core.post(Command::Report(Report { run: self.run, what: Said::Ended(said) }));
     }
 }
 
@@ -431,9 +525,6 @@ fn kill(cell: &RunCell, stage: KillStage) {
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core")
-            .field("log", &self.log)
-            .field("jobs", &self.pump.look(|gated| gated.hosted.len()))
-            .finish_non_exhaustive()
+        f.debug_struct("Core").field("log", &self.log).finish_non_exhaustive()
     }
 }

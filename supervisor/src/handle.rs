@@ -3,43 +3,77 @@
 
 use std::sync::Arc;
 
-use fanin_machine::{Command, Refusal, Reply, Stop, StopTarget};
-use fanin_protocol::Cause;
+use fanin_machine::{Command, Post, PostTarget, Refusal, Reply, Stop, StopTarget};
+use fanin_protocol::{Cause, MessageId};
 
+use crate::chance;
 use crate::core::{CallError, Core};
+use crate::message::Queued;
 use crate::supervisor::{Cancelled, Owner};
 
 /// The core, and a share of the supervisor where its user holds it.
 #[derive(Clone)]
 pub(crate) struct Handle {
     core: Arc<Core>,
-    _owner: Option<Arc<Owner>>,
+    owner: Option<Arc<Owner>>,
 }
 
 impl Handle {
     /// A handle of the supervisor's user.
     pub(crate) fn of(owner: Arc<Owner>) -> Self {
-        Self { core: Arc::clone(owner.core()), _owner: Some(owner) }
+        Self { core: Arc::clone(owner.core()), owner: Some(owner) }
     }
 
     /// A handle of a job.
     pub(crate) const fn inside(core: Arc<Core>) -> Self {
-        Self { core, _owner: None }
+        Self { core, owner: None }
+    }
+
+    /// True for a handle of a job.
+    pub(crate) const fn is_inside(&self) -> bool {
+        self.owner.is_none()
     }
 
     pub(crate) const fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
-    pub(crate) fn cancel(&self, target: StopTarget) -> Result<Cancelled, CallError> {
+    /// Posts a message.
+    pub(crate) async fn post(
+        &self,
+        to: PostTarget,
+        key: Option<MessageId>,
+        text: Arc<str>,
+    ) -> Result<Queued, CallError> {
+        let key = key.unwrap_or_else(chance::message_id);
+        let post = Post { to, key: key.clone(), text };
+        match self.core.submit(Command::Post(post)).await? {
+            Reply::Posted { created } => Ok(Queued { key, created }),
+            Reply::Done
+            | Reply::Turn(_)
+            | Reply::Answered
+            | Reply::Launched(_)
+            | Reply::Stopped(_)
+            | Reply::Extended(_)
+            | Reply::Promoted(_)
+            | Reply::Refused(_) => Err(CallError::Poisoned),
+        }
+    }
+
+    pub(crate) async fn cancel(&self, target: StopTarget) -> Result<Cancelled, CallError> {
         let stop = Stop { target, cause: Cause::User, grace_ms: None };
-        match self.core.submit(Command::Stop(stop))? {
+        match self.core.submit(Command::Stop(stop)).await? {
             Reply::Stopped(stopped) => {
                 stopped.first().map(|(_, stopped)| (*stopped).into()).ok_or_else(|| Refusal::Empty.into())
             }
-            Reply::Done | Reply::Turn(_) | Reply::Launched(_) | Reply::Extended(_) | Reply::Refused(_) => {
-                Err(CallError::Poisoned)
-            }
+            Reply::Done
+            | Reply::Turn(_)
+            | Reply::Answered
+            | Reply::Launched(_)
+            | Reply::Posted { .. }
+            | Reply::Extended(_)
+            | Reply::Promoted(_)
+            | Reply::Refused(_) => Err(CallError::Poisoned),
         }
     }
 }

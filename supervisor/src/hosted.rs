@@ -100,9 +100,4 @@ impl Hosted {
     pub(crate) fn into_jobs(self) -> impl Iterator<Item = impl Sized> {
         self.places.into_iter()
     }
-
-    /// Jobs that are kept.
-    pub(crate) const fn len(&self) -> usize {
-        self.places.len() - self.free.len()
-    }
 }

@@ -4,14 +4,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fanin_machine::{Answer, Command, Launched, Stop, StopTarget, Wanted};
+use fanin_machine::{Answer, Command, Launched, PostTarget, Stop, StopTarget, Wanted};
 use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, JobInfo, Lifetime, ResultEntry};
 
 use crate::core::{CallError, Core};
 use crate::launcher::Launcher;
+use crate::message::Queued;
 use crate::output::JobOutput;
 use crate::supervisor::Cancelled;
-use crate::wait::{self, WaitError, Waiter};
+use crate::wait::{self, WaitError};
 
 /// A launched group. Dropping it stops nothing.
 #[derive(Debug, Clone)]
@@ -74,17 +75,21 @@ impl Group {
     ///
     /// Cancel safe: dropping the future stops no job; the result then comes as a wake.
     pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<GroupResult, WaitError> {
-        let mut waiter = Waiter::begin(
-            self.launcher.handle(),
-            Wanted::Group(self.launcher.parent().clone(), self.id.clone()),
-        )?;
-        match waiter.answer_within(limit.into()).await? {
+        let wanted = Wanted::Group(self.launcher.parent().clone(), self.id.clone());
+        let (answer, waiter) = wait::answer_within(self.launcher.handle(), wanted, limit.into()).await?;
+        match answer {
             Answer::Group { result, already_delivered } => {
-                waiter.take()?;
+                waiter.take();
                 Ok(GroupResult { result, already_delivered })
             }
             Answer::Voided => Err(WaitError::Voided),
-            Answer::Jobs { .. } | Answer::Wake(_) | Answer::Idle | Answer::Closed => Err(WaitError::Closed),
+            Answer::Jobs { .. }
+            | Answer::Wake(_)
+            | Answer::Words { .. }
+            | Answer::Promoted
+            | Answer::Background(_)
+            | Answer::Idle
+            | Answer::Closed => Err(WaitError::Closed),
         }
     }
 
@@ -92,15 +97,15 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// [`CallError::Closed`] where the supervisor is shut down.
+    /// [`CallError::Closed`] where the supervisor is shut down; [`CallError::Busy`].
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait for the jobs.
+    /// Cancel safe: it waits for the gate alone, not for the jobs.
     pub async fn cancel(&self) -> Result<(), CallError> {
         let target = StopTarget::Group(self.id.clone());
         let stop = Stop { target, cause: Cause::User, grace_ms: None };
-        self.launcher.handle().core().submit(Command::Stop(stop)).map(drop)
+        self.launcher.handle().core().submit(Command::Stop(stop)).await.map(drop)
     }
 }
 
@@ -182,7 +187,7 @@ impl Job {
     /// [`CallError`] where the supervisor is busy.
     pub fn info(&self) -> Result<JobInfo, CallError> {
         let (id, lifetime) = (&self.id, self.lifetime);
-        Ok(self.launcher.handle().core().look(|state| state.job_info_exact(id, lifetime))?)
+        Ok(self.launcher.handle().core().look(|state| state.job_info_exact(id, lifetime))??)
     }
 
     /// What is kept of the output of this life. See [`Supervisor::output`](crate::Supervisor::output).
@@ -191,8 +196,23 @@ impl Job {
     ///
     /// As [`Job::info`].
     pub fn output(&self) -> Result<JobOutput, CallError> {
-        self.info()?;
-        Ok(self.launcher.handle().core().output(self.lifetime).unwrap_or_default())
+        Ok(self.core().find_output(&self.id, self.lifetime)?.source.output())
+    }
+
+    /// A follow-up to a running job (J-24): more for its body to do, before it ends. Accepted is `Ok`: the job does not
+    /// end well before it has taken it, and where it ends otherwise first, its result counts it as `unanswered`.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotAccepted`](crate::Refusal::NotAccepted) where it does not run, is being stopped, or takes none;
+    /// [`CallError`] for others: `too_large`, `inbox_full`, `busy`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it waits for the gate alone. Dropped there nothing is posted.
+    pub async fn extend(&self, text: impl Into<Arc<str>>) -> Result<Queued, CallError> {
+        let to = PostTarget::Exact(self.id.clone(), self.lifetime);
+        self.launcher.handle().post(to, None, text.into()).await
     }
 
     /// Waits until this life of the job is over and takes its result.
@@ -214,12 +234,13 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotCurrent`](crate::Refusal::NotCurrent) where the id has another lifetime now; [`CallError::Closed`].
+    /// [`Refusal::NotCurrent`](crate::Refusal::NotCurrent) where the id has another lifetime now; [`CallError::Closed`];
+    /// [`CallError::Busy`].
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait for the job.
+    /// Cancel safe: it waits for the gate alone, not for the job.
     pub async fn cancel(&self) -> Result<Cancelled, CallError> {
-        self.launcher.handle().cancel(StopTarget::Exact(self.id.clone(), self.lifetime))
+        self.launcher.handle().cancel(StopTarget::Exact(self.id.clone(), self.lifetime)).await
     }
 }

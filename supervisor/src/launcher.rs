@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use fanin_machine::{Answer, Launch, Launched, Member, Parent, Refusal, Wanted};
+use fanin_machine::{Answer, Launch, Launched, Member, Parent, Refusal, WaiterId, Wanted};
 use fanin_protocol::{JobId, Spec};
 
+use crate::body::Works;
 use crate::chance;
 use crate::core::{CallError, Core};
 use crate::handle::Handle;
@@ -83,9 +84,10 @@ impl Launcher {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait. Once polled the job exists, and dropping the handle does not stop it.
+    /// Cancel safe: it waits for the gate alone. Dropped there nothing exists; once it has returned, dropping the handle
+    /// does not stop the job.
     pub async fn start(&self, spec: JobSpec) -> Result<Job, LaunchError> {
-        let launched = self.launch(GroupOptions::default(), vec![spec], true)?;
+        let launched = self.launch(GroupOptions::default(), vec![spec], true, None).await?;
         Job::new(self, launched).ok_or(LaunchError::Call(Refusal::Empty.into()))
     }
 
@@ -117,19 +119,20 @@ impl Launcher {
         options: GroupOptions,
         specs: impl IntoIterator<Item = JobSpec>,
     ) -> Result<Group, LaunchError> {
-        let launched = self.launch(options, specs.into_iter().collect(), false)?;
+        let launched = self.launch(options, specs.into_iter().collect(), false, None).await?;
         Ok(Group::new(self, launched))
     }
 
-    fn launch(
+    pub(crate) async fn launch(
         &self,
         options: GroupOptions,
         specs: Vec<JobSpec>,
         joins_turn: bool,
+        foreground: Option<WaiterId>,
     ) -> Result<Launched, LaunchError> {
         let core = self.handle.core();
         let mut members = Vec::with_capacity(specs.len());
-        let mut works = Vec::with_capacity(specs.len());
+        let mut works = Works::default();
         for (index, job) in specs.into_iter().enumerate() {
             if job.limits.retries.is_some_and(|retries| retries > 0) && !job.is_rerunnable() {
                 let problem =
@@ -156,9 +159,10 @@ impl Launcher {
             group: options.id.unwrap_or_else(chance::group_id),
             joins_turn,
             policy: options.policy,
+            foreground,
             members,
         };
-        Ok(core.launch(launch, works)?)
+        Ok(core.launch(launch, works).await?)
     }
 
     /// Waits until all of these jobs are over, and takes their results: they will not be part of a wake again. Jobs
@@ -212,12 +216,17 @@ impl Launcher {
     ///
     /// Cancel safe: dropping the future, or the wake without [`Wake::ack`], leaves the wake owed.
     pub async fn next_wake(&self) -> Result<Wake, WaitError> {
-        let mut waiter = Waiter::begin(&self.handle, Wanted::Wake(self.parent.clone()))?;
+        let mut waiter = Waiter::begin(&self.handle, Wanted::Wake(self.parent.clone())).await?;
         match waiter.answer().await? {
             Answer::Wake(result) => Ok(Wake::new(result, waiter)),
-            Answer::Jobs { .. } | Answer::Group { .. } | Answer::Voided | Answer::Idle | Answer::Closed => {
-                Err(WaitError::Closed)
-            }
+            Answer::Jobs { .. }
+            | Answer::Group { .. }
+            | Answer::Words { .. }
+            | Answer::Voided
+            | Answer::Promoted
+            | Answer::Background(_)
+            | Answer::Idle
+            | Answer::Closed => Err(WaitError::Closed),
         }
     }
 }

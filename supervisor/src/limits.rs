@@ -22,10 +22,10 @@ impl Supervisor {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait.
+    /// Cancel safe: it waits for the gate alone.
     pub async fn set_slots(&self, slots: impl Into<Option<NonZeroU32>>) -> Result<(), CallError> {
         let slots = slots.into().map(NonZeroU32::get);
-        self.owner.core().submit(Command::Limit(Limit::Slots(slots))).map(drop)
+        self.owner.core().submit(Command::Limit(Limit::Slots(slots))).await.map(drop)
     }
 
     /// Gives a job in its newest lifetime more time: moves the limit of its run and that of all its runs, whichever it
@@ -38,9 +38,9 @@ impl Supervisor {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait.
+    /// Cancel safe: it waits for the gate alone.
     pub async fn extend_time(&self, job: &JobId, by: Duration) -> Result<bool, CallError> {
-        extend(self.owner.core(), job, None, by)
+        extend(self.owner.core(), job, None, by).await
     }
 }
 
@@ -53,23 +53,28 @@ impl Job {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait.
+    /// Cancel safe: it waits for the gate alone.
     pub async fn extend_time(&self, by: Duration) -> Result<bool, CallError> {
-        extend(self.core(), self.id(), Some(self.lifetime()), by)
+        extend(self.core(), self.id(), Some(self.lifetime()), by).await
     }
 }
 
-fn extend(
+async fn extend(
     core: &Arc<Core>,
     job: &JobId,
     lifetime: Option<Lifetime>,
     by: Duration,
 ) -> Result<bool, CallError> {
     let limit = Limit::Extend { job: job.clone(), lifetime, by_ms: millis(by) };
-    match core.submit(Command::Limit(limit))? {
+    match core.submit(Command::Limit(limit)).await? {
         Reply::Extended(extended) => Ok(extended),
-        Reply::Done | Reply::Turn(_) | Reply::Launched(_) | Reply::Stopped(_) | Reply::Refused(_) => {
-            Err(CallError::Poisoned)
-        }
+        Reply::Done
+        | Reply::Turn(_)
+        | Reply::Answered
+        | Reply::Launched(_)
+        | Reply::Stopped(_)
+        | Reply::Posted { .. }
+        | Reply::Promoted(_)
+        | Reply::Refused(_) => Err(CallError::Poisoned),
     }
 }

@@ -30,6 +30,12 @@ pub trait Runner: Send + Sync + fmt::Debug + 'static {
     /// A sentence that names the input and the way out.
     fn check(&self, spec: &Spec) -> Result<(), String>;
 
+    /// True where its runs take follow-ups (J-24): it then asks [`RunContext::next_message`], and ends by
+    /// [`RunContext::last_message`].
+    fn takes_messages(&self) -> bool {
+        false
+    }
+
     /// The run. When the future is over, all that it started is gone, but for what its ending names as left.
     ///
     /// The runner calls [`RunContext::bound`] once it has the work in hand, and ends soon after
@@ -46,7 +52,7 @@ pub struct Ending {
     pub failure: Option<Failure>,
     /// How a command's process left.
     pub exit: Option<Exit>,
-    /// What it put out.
+    /// What it put out, behind what it has written with [`RunContext::write`].
     pub output: JobOutput,
     /// What its processes left, where they left anything. The job is `unreaped` where that may still be alive.
     pub left: Option<Left>,

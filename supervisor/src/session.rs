@@ -4,14 +4,47 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use fanin_machine::{Command, Parent, Reply, SessionCommand};
-use fanin_protocol::SessionId;
+use fanin_machine::{Answer, Command, Parent, PostTarget, Reply, SessionCommand, Wanted};
+use fanin_protocol::{Bounds, MessageId, Profile, SessionId};
 
 use crate::core::CallError;
 use crate::handle::Handle;
 use crate::launcher::Launcher;
+use crate::message::{Message, Queued, Words};
 use crate::supervisor::Owner;
 use crate::turn::Turn;
+use crate::wait::{WaitError, Waiter};
+use crate::wake::Wake;
+
+/// Who drives a session, and what it and all below it may grow to (14.14). What is not set is as the supervisor's
+/// builder has it.
+///
+/// # Examples
+///
+/// ```
+/// use fanin_supervisor::SessionOptions;
+/// use fanin_supervisor::protocol::{Bounds, Profile};
+///
+/// // A model drives it, and its workers may have workers.
+/// let bounds = Bounds { depth: 2, ..Profile::Agent.bounds() };
+/// let options = SessionOptions { profile: Some(Profile::Agent), bounds: Some(bounds) };
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionOptions {
+    /// Who drives it; without bounds, its are used.
+    pub profile: Option<Profile>,
+    /// What it and all below it may grow to.
+    pub bounds: Option<Bounds>,
+}
+
+impl SessionOptions {
+    /// These, else those.
+    pub(crate) fn or(self, others: Self) -> (Profile, Bounds) {
+        let profile = self.profile.or(others.profile).unwrap_or_default();
+        let others = others.bounds.filter(|_| self.profile.is_none());
+        (profile, self.bounds.or(others).unwrap_or(profile.bounds()))
+    }
+}
 
 /// A parent that is no job: the root of a tree. Clones are the same session; dropping them all does not close it.
 ///
@@ -37,18 +70,73 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`Refusal::TurnOpen`](crate::Refusal::TurnOpen) where a turn is open; [`Refusal::Draining`](crate::Refusal::Draining) once all was told to stop; [`CallError`]
-    /// where the session or the supervisor is closed.
+    /// [`Refusal::TurnOpen`](crate::Refusal::TurnOpen) where a turn is open;
+    /// [`Refusal::Draining`](crate::Refusal::Draining) once all was told to stop;
+    /// [`CallError`] where the session or the supervisor is closed, or busy.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait.
+    /// Cancel safe: it waits for the gate alone.
     pub async fn turn(&self) -> Result<Turn, CallError> {
-        match self.launcher.handle().core().submit(Command::Session(SessionCommand::Turn(self.id.clone())))? {
+        match self
+            .launcher
+            .handle()
+            .core()
+            .submit(Command::Session(SessionCommand::Turn(self.id.clone())))
+            .await?
+        {
             Reply::Turn(run) => Ok(Turn::new(self.launcher.handle().clone(), run)),
-            Reply::Done | Reply::Launched(_) | Reply::Stopped(_) | Reply::Extended(_) | Reply::Refused(_) => {
-                Err(CallError::Poisoned)
-            }
+            Reply::Done
+            | Reply::Answered
+            | Reply::Launched(_)
+            | Reply::Stopped(_)
+            | Reply::Posted { .. }
+            | Reply::Extended(_)
+            | Reply::Promoted(_)
+            | Reply::Refused(_) => Err(CallError::Poisoned),
+        }
+    }
+
+    /// Posts a user's words to the session's inbox: they come with [`Session::next_message`], before the results of groups
+    /// that fire later. A known `key` posts nothing again.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`]: `too_large`, `inbox_full`, or the session is closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it waits for the gate alone. Dropped there nothing is posted.
+    pub async fn post(
+        &self,
+        text: impl Into<Arc<str>>,
+        key: impl Into<Option<MessageId>>,
+    ) -> Result<Queued, CallError> {
+        self.launcher.handle().post(PostTarget::Session(self.id.clone()), key.into(), text.into()).await
+    }
+
+    /// The next message, whatever it is, in the order in which they came. [`next_wake`](Launcher::next_wake) hands out
+    /// results alone, and leaves words where they are.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_wake`](Launcher::next_wake).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropping the future, or the message without `ack`, leaves the message owed.
+    pub async fn next_message(&self) -> Result<Message, WaitError> {
+        let mut waiter = Waiter::begin(self.launcher.handle(), Wanted::Message(self.id.clone())).await?;
+        match waiter.answer().await? {
+            Answer::Wake(result) => Ok(Message::Wake(Wake::new(result, waiter))),
+            Answer::Words { key, text } => Ok(Message::Words(Words::new(key, text, waiter))),
+            Answer::Jobs { .. }
+            | Answer::Group { .. }
+            | Answer::Promoted
+            | Answer::Background(_)
+            | Answer::Voided
+            | Answer::Idle
+            | Answer::Closed => Err(WaitError::Closed),
         }
     }
 
@@ -57,17 +145,14 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`CallError::Closed`] where the supervisor is shut down.
+    /// [`CallError::Closed`] where the supervisor is shut down; [`CallError::Busy`].
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait for the jobs.
+    /// Cancel safe: it waits for the gate alone, not for the jobs.
     pub async fn close(&self) -> Result<(), CallError> {
-        self.launcher
-            .handle()
-            .core()
-            .submit(Command::Session(SessionCommand::Close(self.id.clone())))
-            .map(drop)
+        let close = SessionCommand::Close(self.id.clone());
+        self.launcher.handle().core().submit(Command::Session(close)).await.map(drop)
     }
 }
 

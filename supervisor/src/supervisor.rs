@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_bus::{Filter, Since, Snapshot, SubscribeError, Subscription};
-use fanin_machine::{Close, Command, JobFilter, Refusal, SessionCommand, StopTarget, Stopped, Wanted, why};
+use fanin_machine::{
+    Close, Command, JobFilter, PostTarget, Refusal, SessionCommand, SessionOpen, StopTarget, Stopped, Wanted,
+    why,
+};
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
@@ -16,8 +19,9 @@ use tokio::task::AbortHandle;
 use crate::builder::Builder;
 use crate::core::{CallError, Core};
 use crate::handle::Handle;
+use crate::message::Queued;
 use crate::output::JobOutput;
-use crate::session::Session;
+use crate::session::{Session, SessionOptions};
 use crate::wait::Waiter;
 
 /// Why a session could not be opened.
@@ -78,14 +82,16 @@ pub struct Supervisor {
 pub(crate) struct Owner {
     core: Arc<Core>,
     alarm: AbortHandle,
+    /// What a session gets that sets nothing.
+    sessions: SessionOptions,
 }
 
 impl Owner {
-    pub(crate) fn new(core: Arc<Core>) -> Self {
+    pub(crate) fn new(core: Arc<Core>, sessions: SessionOptions) -> Self {
         let alarm = core.scope.spawn(Arc::clone(&core).ring());
         // It ends with the log.
         core.scope.spawn(Arc::clone(&core).herald());
-        Self { core, alarm }
+        Self { core, alarm, sessions }
     }
 
     pub(crate) const fn core(&self) -> &Arc<Core> {
@@ -106,7 +112,7 @@ impl Supervisor {
         Builder::default()
     }
 
-    fn handle(&self) -> Handle {
+    pub(crate) fn handle(&self) -> Handle {
         Handle::of(Arc::clone(&self.owner))
     }
 
@@ -114,18 +120,38 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`SessionError`] where the id is none, or the session or the supervisor is closed.
+    /// [`SessionError`] where the id is none, the session or the supervisor is closed, or the supervisor is busy.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait.
+    /// Cancel safe: it waits for the gate alone.
     pub async fn session<I>(&self, id: I) -> Result<Session, SessionError>
     where
         I: TryInto<SessionId>,
         IdError: From<I::Error>,
     {
+        self.session_with(id, SessionOptions::default()).await
+    }
+
+    /// As [`Supervisor::session`], with a profile or bounds of its own. A session that is open already keeps those it
+    /// has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Supervisor::session`]; [`Refusal::BadBounds`] where nothing could be launched under these.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it waits for the gate alone.
+    pub async fn session_with<I>(&self, id: I, options: SessionOptions) -> Result<Session, SessionError>
+    where
+        I: TryInto<SessionId>,
+        IdError: From<I::Error>,
+    {
         let id = id.try_into().map_err(IdError::from)?;
-        self.owner.core().submit(Command::Session(SessionCommand::Open(id.clone())))?;
+        let (profile, bounds) = options.or(self.owner.sessions);
+        let open = SessionOpen { id: id.clone(), profile, bounds };
+        self.owner.core().submit(Command::Session(SessionCommand::Open(open))).await?;
         Ok(Session::new(Arc::clone(&self.owner), id))
     }
 
@@ -133,22 +159,28 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`].
-    pub fn get(&self, job: &JobId) -> Result<JobInfo, Refusal> {
-        self.owner.core().look(|state| state.job_info(job)).ok_or_else(|| Refusal::UnknownJob(job.clone()))
+    /// [`Refusal::UnknownJob`]; [`CallError::Busy`].
+    pub fn get(&self, job: &JobId) -> Result<JobInfo, CallError> {
+        let info = self.owner.core().look(|state| state.job_info(job))?;
+        info.ok_or_else(|| Refusal::UnknownJob(job.clone()).into())
     }
 
     /// A job in one of its lives, also where its id has another one by now.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`] where the id is not known, or never had this life.
-    pub fn get_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<JobInfo, Refusal> {
-        self.owner.core().look(|state| state.job_info_exact(job, lifetime))
+    /// [`Refusal::UnknownJob`] where the id is not known, or never had this life; [`CallError::Busy`].
+    pub fn get_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<JobInfo, CallError> {
+        Ok(self.owner.core().look(|state| state.job_info_exact(job, lifetime))??)
     }
 
-    /// Jobs, oldest first, a page at a time.
-    pub fn list(&self, filter: &JobFilter) -> JobList {
+    /// Jobs, oldest first, a page at a time: all lives of each id. A page that follows another by its `next` repeats
+    /// none of it and skips nothing, whatever begins or ends meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`].
+    pub fn list(&self, filter: &JobFilter) -> Result<JobList, CallError> {
         self.owner.core().look(|state| state.jobs(filter))
     }
 
@@ -156,29 +188,34 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`].
-    pub fn why(&self, job: &JobId) -> Result<Vec<Reason>, Refusal> {
+    /// [`Refusal::UnknownJob`]; [`CallError::Busy`].
+    pub fn why(&self, job: &JobId) -> Result<Vec<Reason>, CallError> {
         self.get(job).map(|info| info.why)
     }
 
     /// What a group or its wake waits for; empty once nothing is owed.
-    pub fn why_group(&self, group: &GroupId) -> Vec<Reason> {
-        self.owner.core().look(|state| why::group(state, group))
-    }
-
-    /// What is kept of a job's output; empty where it put out nothing, or is not over. Of the newest jobs that is all,
-    /// up to each one's bound; of older ones, where it would be too much, the excerpt of their record.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`].
-    pub fn output(&self, job: &JobId) -> Result<JobOutput, Refusal> {
-        let core = self.owner.core();
-        let lifetime = core.look(|state| state.lifetime_of(job))?;
-        Ok(core.output(lifetime).unwrap_or_default())
+    /// [`CallError::Busy`].
+    pub fn why_group(&self, group: &GroupId) -> Result<Vec<Reason>, CallError> {
+        self.owner.core().look(|state| why::group(state, group))
     }
 
-    /// The latest line of progress of a running job.
+    /// What is kept of a job's output, so far where it is not over: that of its newest run, start and end up to its
+    /// bound; of old jobs, where it would be too much, the excerpt of their record. [`Supervisor::read_output`] reads it
+    /// in parts, and [`Supervisor::follow`] as it comes.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownJob`]; [`CallError::Busy`].
+    pub fn output(&self, job: &JobId) -> Result<JobOutput, CallError> {
+        let core = self.owner.core();
+        let lifetime = core.look(|state| state.lifetime_of(job))??;
+        Ok(core.find_output(job, lifetime)?.source.output())
+    }
+
+    /// The latest line of progress of a running job; `None` as well where the supervisor is busy.
     pub fn progress(&self, job: &JobId) -> Option<Arc<str>> {
         self.owner.core().run_of(job)?.progress()
     }
@@ -199,7 +236,10 @@ impl Supervisor {
         match since {
             // What was decided is a place of the log, also where it is still on its way there.
             Since::Cursor(Cursor { log: id, seq })
-                if id == *log.id() && seq <= core.look(|state| state.facts().head()) =>
+                if id == *log.id()
+                    && seq > log.head()
+                    && seq
+                        <= core.look(|state| state.facts().head()).map_err(|_| SubscribeError::Busy)? =>
             {
                 Subscription::after(log, seq, filter)
             }
@@ -212,15 +252,16 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`SubscribeError::Filter`] where the filter cannot be used.
+    /// [`SubscribeError::Filter`] where the filter cannot be used; [`SubscribeError::Busy`].
     pub fn snapshot(&self, filter: Filter) -> Result<(Snapshot, Subscription), SubscribeError> {
         filter.check()?;
         let core = self.owner.core();
-        let (head, jobs, groups) = core.look(|state| {
+        let looked = core.look(|state| {
             let jobs = state.live_jobs().filter(|job| filter.covers(&about(job))).collect();
             let groups = state.open_groups().filter(|group| filter.covers(group));
             (state.facts().head(), jobs, groups.filter_map(|group| group.group().cloned()).collect())
         });
+        let (head, jobs, groups) = looked.map_err(|_| SubscribeError::Busy)?;
         let at = Cursor { log: core.log.id().clone(), seq: head };
         let events = Subscription::after(Arc::clone(&core.log), head, filter)?;
         Ok((Snapshot { at, jobs, groups }, events))
@@ -231,13 +272,28 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`]; [`CallError::Closed`] where the supervisor is shut down.
+    /// [`Refusal::UnknownJob`]; [`CallError::Closed`] where the supervisor is shut down; [`CallError::Busy`].
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait for the job.
+    /// Cancel safe: it waits for the gate alone, not for the job.
     pub async fn cancel(&self, job: &JobId) -> Result<Cancelled, CallError> {
-        self.handle().cancel(StopTarget::Job(job.clone()))
+        self.handle().cancel(StopTarget::Job(job.clone())).await
+    }
+
+    /// A follow-up to a running job (J-24): more for its body to do, before it ends. Accepted is `Ok`: the job does not
+    /// end well before it has taken it, and where it ends otherwise first, its result counts it as `unanswered`.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotAccepted`] where it does not run, is being stopped, or takes none;
+    /// [`CallError`] for others: `too_large`, `inbox_full`, `busy`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it waits for the gate alone. Dropped there nothing is posted.
+    pub async fn extend(&self, job: &JobId, text: impl Into<Arc<str>>) -> Result<Queued, CallError> {
+        self.handle().post(PostTarget::Job(job.clone()), None, text.into()).await
     }
 
     /// As [`Supervisor::cancel`], for this life of the job and no other: a late call cannot hit the next one.
@@ -250,13 +306,12 @@ impl Supervisor {
     ///
     /// As [`Supervisor::cancel`].
     pub async fn cancel_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<Cancelled, CallError> {
-        self.handle().cancel(StopTarget::Exact(job.clone(), lifetime))
+        self.handle().cancel(StopTarget::Exact(job.clone(), lifetime)).await
     }
 
     /// Refuses launches and starts nothing more from now on; what runs goes on. [`Supervisor::drained`] waits for it.
     pub fn drain(&self) {
-        // Refused only where the supervisor is closed: then nothing starts either.
-        drop(self.owner.core().submit(Command::Close(Close::Drain)));
+        self.owner.core().post(Command::Close(Close::Drain));
     }
 
     /// Waits until no job runs.
@@ -265,9 +320,13 @@ impl Supervisor {
     ///
     /// Cancel safe: it only looks.
     pub async fn drained(&self) {
-        // An answer, and the end of the supervisor, are both the time when nothing runs.
-        if let Ok(mut waiter) = Waiter::begin(&self.handle(), Wanted::Idle) {
-            drop(waiter.answer().await);
+        loop {
+            match Waiter::begin(&self.handle(), Wanted::Idle).await {
+                Err(CallError::Busy) => {}
+                // An answer, and the end of the supervisor, are both the time when nothing runs.
+                Err(_) => return,
+                Ok(mut waiter) => return drop(waiter.answer().await),
+            }
         }
     }
 
@@ -275,8 +334,7 @@ impl Supervisor {
     /// own; zero stops by force at once. A later call with a shorter grace brings the forced stop forward.
     pub fn stop_all(&self, grace: impl Into<Option<Duration>>) {
         let grace_ms = grace.into().map(millis);
-        // Refused only where the supervisor is closed: then nothing lives.
-        drop(self.owner.core().submit(Command::Close(Close::Stop { grace_ms })));
+        self.owner.core().post(Command::Close(Close::Stop { grace_ms }));
     }
 
     /// Shuts down in order: nothing new starts, what lives is stopped, its endings are recorded, subscribers see the
@@ -294,7 +352,7 @@ impl Supervisor {
         self.drained().await;
         let core = self.owner.core();
         // Refused only where another call has written the last record before.
-        drop(core.submit(Command::Close(Close::Finish)));
+        core.post(Command::Close(Close::Finish));
         self.owner.alarm.abort();
         core.abandon();
         // What settled as `unreaped` may hold its thread for ever; its task is aborted and nothing waits for it.

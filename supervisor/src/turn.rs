@@ -23,27 +23,28 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// [`CallError::Closed`] where the supervisor is shut down.
+    /// [`CallError::Closed`] where the supervisor is shut down; [`CallError::Busy`], and the turn ends all the same, as
+    /// with a drop.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait, and a drop ends the turn as well.
+    /// Cancel safe: a drop ends the turn as well.
     pub async fn end(mut self) -> Result<(), CallError> {
+        self.handle.core().submit(self.over()).await?;
         self.is_over = true;
-        self.report()
+        Ok(())
     }
 
-    fn report(&self) -> Result<(), CallError> {
+    fn over(&self) -> Command {
         let what = Said::Ended(Ended::Completed { output: None, exit: None, left: None });
-        self.handle.core().submit(Command::Report(Report { run: self.run, what })).map(drop)
+        Command::Report(Report { run: self.run, what })
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         if !self.is_over {
-            // Refused only where the supervisor is closed: then no turn is open.
-            drop(self.report());
+            self.handle.core().post(self.over());
         }
     }
 }

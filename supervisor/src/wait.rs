@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fanin_machine::{Answer, Command, Refusal, Take, WaiterId, Wanted};
+use fanin_machine::{Answer, Command, Leave, Refusal, Release, Reply, Take, WaiterId, Wanted};
 use fanin_protocol::ResultEntry;
 use tokio::sync::oneshot;
 
@@ -68,12 +68,26 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     /// Begins to wait.
-    pub(crate) fn begin(handle: &Handle, wanted: Wanted) -> Result<Self, CallError> {
-        let (id, answer) = handle.core().expect_answer();
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropped at the gate nobody waits.
+    pub(crate) async fn begin(handle: &Handle, wanted: Wanted) -> Result<Self, CallError> {
         // Made before the call, so that a refusal forgets the expected answer as well.
-        let waiter = Self { handle: handle.clone(), id, answer, is_done: false };
-        waiter.handle.core().submit(Command::Take(Take { waiter: id, wanted }))?;
+        let waiter = Self::expect(handle);
+        waiter.handle.core().submit(Command::Take(Take { waiter: waiter.id, wanted })).await?;
         Ok(waiter)
+    }
+
+    /// One who is about to wait.
+    pub(crate) fn expect(handle: &Handle) -> Self {
+        let (id, answer) = handle.core().expect_answer();
+        Self { handle: handle.clone(), id, answer, is_done: false }
+    }
+
+    /// Its name.
+    pub(crate) const fn id(&self) -> WaiterId {
+        self.id
     }
 
     /// The answer. It is offered, not taken, until it is acknowledged.
@@ -85,28 +99,49 @@ impl Waiter {
         (&mut self.answer).await.map_err(|_| WaitError::Closed)
     }
 
-    /// The answer, or the end of the limit. An answer that is there wins over a limit that has passed.
-    pub(crate) async fn answer_within(&mut self, limit: Option<Duration>) -> Result<Answer, WaitError> {
+    /// The answer, or the end of the limit; an answer that is there wins.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Waiter::answer`].
+    pub(crate) async fn answer_before(&mut self, limit: Option<Duration>) -> Result<Answer, WaitError> {
         let Some(limit) = limit else { return self.answer().await };
         match tokio::time::timeout(limit, self.answer()).await {
             Ok(answer) => answer,
+            Err(_) if self.handle.is_inside() => self.held_answer(limit).await,
             Err(_) => Err(WaitError::TimedOut { limit }),
         }
     }
 
-    /// Takes what was offered: it is delivered now, once.
-    pub(crate) fn acknowledge(mut self) -> Result<(), CallError> {
-        self.is_done = true;
-        self.handle.core().forget_answer(self.id);
-        self.handle.core().submit(Command::Ack(self.id)).map(drop)
+    /// The limit of a job's wait has passed. An answer that was only held for the job's slot is given now (SC-10);
+    /// without one, or where the gate is busy, the waiter leaves.
+    async fn held_answer(&mut self, limit: Duration) -> Result<Answer, WaitError> {
+        match self.handle.core().submit(Command::Release(Release::Waiter(self.id, Leave::Limit))).await {
+            Ok(Reply::Answered) => self.answer().await,
+            _ => Err(WaitError::TimedOut { limit }),
+        }
     }
 
-    /// As [`Waiter::acknowledge`], for what is returned either way: after a shutdown nobody else can be given it.
-    pub(crate) fn take(self) -> Result<(), CallError> {
-        match self.acknowledge() {
-            Err(CallError::Closed) => Ok(()),
-            taken => taken,
-        }
+    /// Takes what was offered: it is delivered now, once. Where that cannot be said in time it leaves.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropped at the gate it leaves, and what it was offered stays owed.
+    pub(crate) async fn acknowledge(mut self) -> Result<(), CallError> {
+        self.handle.core().submit(Command::Ack(self.id)).await?;
+        self.done();
+        Ok(())
+    }
+
+    /// As [`Waiter::acknowledge`], for what is returned either way: a wait that has its answer does not need the gate.
+    pub(crate) fn take(mut self) {
+        self.done();
+        self.handle.core().post(Command::Ack(self.id));
+    }
+
+    fn done(&mut self) {
+        self.is_done = true;
+        self.handle.core().forget_answer(self.id);
     }
 }
 
@@ -114,10 +149,31 @@ impl Drop for Waiter {
     fn drop(&mut self) {
         if !self.is_done {
             self.handle.core().forget_answer(self.id);
-            // Refused only where the supervisor is closed: then nothing is owed to anybody here.
-            drop(self.handle.core().submit(Command::Release(self.id)));
+            self.handle.core().post(Command::Release(Release::Waiter(self.id, Leave::Left)));
         }
     }
+}
+
+/// Begins to wait and gives the answer, or the end of the limit, which also bounds the way through the gate. An answer
+/// that is there wins over a limit that has passed.
+pub(crate) async fn answer_within(
+    handle: &Handle,
+    wanted: Wanted,
+    limit: Option<Duration>,
+) -> Result<(Answer, Waiter), WaitError> {
+    let mut begun = None;
+    let answer = async { begun.insert(Waiter::begin(handle, wanted).await?).answer().await };
+    let answer = match limit {
+        None => answer.await?,
+        Some(limit) => match tokio::time::timeout(limit, answer).await {
+            Ok(answer) => answer?,
+            Err(_) => match begun.as_mut().filter(|_| handle.is_inside()) {
+                Some(waiter) => waiter.held_answer(limit).await?,
+                None => return Err(WaitError::TimedOut { limit }),
+            },
+        },
+    };
+    begun.map(|waiter| (answer, waiter)).ok_or(WaitError::Closed)
 }
 
 /// Waits for jobs and takes their results.
@@ -126,13 +182,19 @@ pub(crate) async fn jobs(
     wanted: Wanted,
     limit: Option<Duration>,
 ) -> Result<Waited, WaitError> {
-    let mut waiter = Waiter::begin(handle, wanted)?;
-    match waiter.answer_within(limit).await? {
+    let (answer, waiter) = answer_within(handle, wanted, limit).await?;
+    match answer {
         Answer::Jobs { entries, already_delivered } => {
-            waiter.take()?;
+            waiter.take();
             Ok(Waited { entries, already_delivered })
         }
         Answer::Voided => Err(WaitError::Voided),
-        Answer::Group { .. } | Answer::Wake(_) | Answer::Idle | Answer::Closed => Err(WaitError::Closed),
+        Answer::Group { .. }
+        | Answer::Wake(_)
+        | Answer::Words { .. }
+        | Answer::Promoted
+        | Answer::Background(_)
+        | Answer::Idle
+        | Answer::Closed => Err(WaitError::Closed),
     }
 }

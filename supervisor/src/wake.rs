@@ -30,14 +30,14 @@ impl Wake {
     ///
     /// # Errors
     ///
-    /// [`CallError::Closed`] where the supervisor was shut down meanwhile.
+    /// [`CallError::Closed`] where the supervisor was shut down meanwhile; [`CallError::Busy`], and the wake comes again.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait.
+    /// Cancel safe: it waits for the gate alone; dropped there, the wake comes again.
     pub async fn ack(self) -> Result<Arc<CombinedResult>, CallError> {
         let Self { result, waiter } = self;
-        waiter.acknowledge()?;
+        waiter.acknowledge().await?;
         Ok(result)
     }
 }

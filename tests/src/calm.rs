@@ -63,7 +63,7 @@ pub fn calm(world: &mut World, calm: Calm) -> Kept {
             Calm::Stuck => {}
         }
         for session in open_sessions(world) {
-            world.perform(&Op::Wait(taker, Wish::Wake(NodeId::Session(session))))?;
+            world.perform(&Op::Wait(taker, Wish::Message(NodeId::Session(session))))?;
             let offered = world.parent.waits.get(&taker).is_some_and(|wait| wait.offer.is_some());
             world.perform(&if offered { Op::Ack(taker) } else { Op::Leave(taker) })?;
         }
@@ -109,6 +109,8 @@ fn nothing_is_left(world: &World) -> Kept {
         let delivered = group.voided || waits || parent.has_all(group);
         ensure(delivered, "G6", || format!("nobody got all of {id}"))?;
     }
+    let left = ledger.posts.iter().find(|(_, post)| post.taken.is_none());
+    ensure(left.is_none(), "G13", || format!("{left:?} is neither taken nor void"))?;
     let held = state.held();
     let queued = Held {
         timers: held.timers,

@@ -5,7 +5,7 @@ use fanin_protocol::record::{StopTarget, TakenBy};
 use fanin_protocol::{GroupId, JobId, NodeId, PartState, SessionId};
 
 use crate::ledger::JobSeen;
-use crate::op::{Aim, How, Op, Wish};
+use crate::op::{Aim, How, Op, Promoted, Wish};
 use crate::parent::Offer;
 use crate::world::World;
 
@@ -21,6 +21,7 @@ pub fn pair(world: &World, op: &Op) -> String {
         Op::StopAll(_) => format!("Close stop, {}", runs(world)),
         Op::Finish => format!("Close finish, {}", runs(world)),
         Op::Session(id) => format!("Session open, {}", session(world, id)),
+        Op::Bounded(id, _) => format!("Session open agent, {}", session(world, id)),
         Op::CloseSession(id) => format!("Session close, {}", session(world, id)),
         Op::Turn(id) => format!("Session turn, {}", session(world, id)),
         Op::Launch(launching) => {
@@ -32,10 +33,14 @@ pub fn pair(world: &World, op: &Op) -> String {
                 (true, false) => "known",
                 (false, _) => "new",
             };
-            format!("Launch {verb}, {known}, {}", node(world, &launching.parent))
+            let call = if launching.foreground.is_some() { " in the foreground" } else { "" };
+            format!("Launch {verb}{call}, {known}, {}", node(world, &launching.parent))
         }
         Op::Wait(_, wanted) => format!("Take {}", taken(world, wanted)),
         Op::Leave(id) => format!("Release, {}", waiter(world, *id)),
+        Op::Promote(Promoted::Job(id)) => format!("Release promoted job, {}", calls(world, of(world, id))),
+        Op::Promote(Promoted::Group(id)) => format!("Release promoted group, {}", calls(world, Some(id))),
+        Op::Expire(id) => format!("Release at its limit, {}", waiter(world, *id)),
         Op::Ack(id) => format!("Ack, {}", waiter(world, *id)),
         Op::Stop(Aim::Job(id), ..) => format!("Stop job, {}", job(world, id)),
         Op::Stop(Aim::Exact(id), ..) => format!("Stop exact, {}", job(world, id)),
@@ -51,6 +56,16 @@ pub fn pair(world: &World, op: &Op) -> String {
         Op::Extend(id, _) => format!("Limit extend, {}", job(world, id)),
         Op::TurnPart(id, _, state) => format!("Report turn part {state:?}, {}", turn(world, id)),
         Op::End(id, how) => format!("Report ended {}, {}", ended(*how), job(world, id)),
+        Op::Post(to, key) => {
+            let known = if world.ledger.posts.contains_key(key) { "known" } else { "new" };
+            match to {
+                NodeId::Session(id) => format!("Post words, {known} to {}", session(world, id)),
+                NodeId::Job(id) => format!("Post follow-up, {known} to {}", job(world, id)),
+            }
+        }
+        Op::Listen(id) => format!("Report listens, {}", job(world, id)),
+        Op::Silent(id) => format!("Report silent, {}", job(world, id)),
+        Op::Took(id, _) => format!("Report took, {}", job(world, id)),
         Op::Late(id, how) => {
             let had = if world.host.old_runs.contains_key(id) { "an older life" } else { NOBODY };
             format!("Report ended {}, {had}", ended(*how))
@@ -181,6 +196,18 @@ fn taken(world: &World, wish: &Wish) -> String {
             let owed = world.ledger.owed().any(|(_, group)| group.parent == *id);
             format!("wake, {}, {}", if owed { "owed" } else { "nothing owed" }, node(world, id))
         }
+        Wish::Message(id) => {
+            let owed = world.ledger.owed().any(|(_, group)| group.parent == *id);
+            let words = matches!(id, NodeId::Session(id) if world.ledger.owed_posts(id).next().is_some());
+            let owed = match (owed, words) {
+                (true, true) => "results and words owed",
+                (true, false) => "results owed",
+                (false, true) => "words owed",
+                (false, false) => "nothing owed",
+            };
+            format!("message, {owed}")
+        }
+        Wish::Background(id) => format!("background, {}", calls(world, of(world, id))),
         Wish::Idle => {
             format!("idle, {}", if world.ledger.running > 0 { "jobs run" } else { "no job runs" })
         }
@@ -202,6 +229,22 @@ fn jobs(world: &World, ids: &[JobId]) -> &'static str {
     }
 }
 
+fn of<'a>(world: &'a World, id: &JobId) -> Option<&'a GroupId> {
+    world.ledger.jobs.get(id).map(|job| &job.group)
+}
+
+fn calls(world: &World, id: Option<&GroupId>) -> &'static str {
+    let Some((id, group)) = id.and_then(|id| world.ledger.groups.get_key_value(id)) else {
+        return "unknown";
+    };
+    match world.parent.calls(id).count() {
+        _ if group.fired.is_some() || group.voided => "already done",
+        0 => "nobody waits",
+        1 => "one call waits",
+        _ => "calls wait",
+    }
+}
+
 fn waiter(world: &World, id: WaiterId) -> &'static str {
     match world.parent.waits.get(&id).map(|wait| &wait.offer) {
         None => "nobody",
@@ -209,6 +252,7 @@ fn waiter(world: &World, id: WaiterId) -> &'static str {
         Some(Some(Offer::Results(_))) => "holds results",
         Some(Some(Offer::Group(_))) => "holds a group",
         Some(Some(Offer::Wake(..))) => "holds a wake",
+        Some(Some(Offer::Words(_))) => "holds words",
         Some(Some(Offer::Known)) => "holds what is known",
     }
 }

@@ -92,6 +92,17 @@ impl Host {
                     over.swap_remove(some(place, "G12", || format!("tag {tag} is forgotten too early"))?);
                 }
                 Effect::Alarm(at) => self.alarm = *at,
+                Effect::Deliver { run, tag, key, .. } => {
+                    let posted = records.iter().any(
+                        |entry| matches!(&entry.record, Record::MessagePosted(body) if body.key == *key),
+                    );
+                    let to = ledger.runs.get(&run.fence).filter(|seen| !seen.over).map(|seen| &seen.node);
+                    let to = to.filter(|to| ledger.posts.get(key).is_some_and(|post| post.to == **to));
+                    let Some(NodeId::Job(id)) = to.filter(|_| posted) else {
+                        return ensure(false, "J-24", || format!("{key} is delivered to {run:?}"));
+                    };
+                    self.check_tag(id, *tag)?;
+                }
                 // Answered by the world, once the step is over.
                 Effect::Probe { run, tag } => {
                     let seen = some(ledger.runs.get(&run.fence), "G7", || format!("{run:?} is no run"))?;

@@ -4,11 +4,12 @@
 
 use fanin_machine::{Effect, Facts, Out, Reply, why};
 use fanin_protocol::record::NoteCode;
-use fanin_protocol::{Entry, GroupId, NodeId, Reason, Record, Status};
+use fanin_protocol::{Entry, GroupId, JobId, NodeId, Reason, Record, SessionId, Status};
 use std::sync::Arc;
 
 use crate::broken::{Broken, Kept, ensure};
-use crate::ledger::{GroupSeen, JobSeen};
+use crate::ledger::{GroupSeen, JobSeen, SessionSeen};
+use crate::lending;
 use crate::world::World;
 
 /// G1: the facts after a step are the facts before it and the records of the step.
@@ -70,18 +71,6 @@ pub fn reply(out: &Out, stale: bool, is_open: bool) -> Kept {
     Ok(())
 }
 
-/// Nothing starts beyond the slots there are now; what runs when they become fewer goes on (SC-11).
-///
-/// # Errors
-///
-/// [`Broken`] where something does.
-pub fn starts(world: &World, out: &Out) -> Kept {
-    let of_job = |entry: &&Entry| matches!(&entry.record, Record::RunStarted(body) if matches!(body.node, NodeId::Job(_)));
-    let (running, slots) = (world.ledger.running, world.slots);
-    let fits = out.records.iter().find(of_job).is_none() || slots.is_none_or(|slots| running <= slots);
-    ensure(fits, "G8", || format!("{running} run in {slots:?} slots"))
-}
-
 /// What holds between two steps of an open epoch; `unfinished` where a slice of starts is still to come.
 ///
 /// # Errors
@@ -91,13 +80,15 @@ pub fn state(world: &World, unfinished: bool) -> Kept {
     let World { state, ledger, parent, options, closing, .. } = world;
     ensure(state.running() == ledger.running, "G8", || format!("{} run", ledger.running))?;
     ensure(state.queued() == ledger.queued, "G8", || format!("{} are queued", ledger.queued))?;
-    let free = world.slots.is_none_or(|slots| ledger.running < slots);
     if ledger.open {
         // Those that wait for their next try, or for their kind, are looked at one by one.
-        let ready = if options.rate.is_none() { ledger.queued - ledger.retrying } else { 0 };
-        let starved = free && *closing == 0 && ready > 0 && !unfinished && ledger.failed_starts <= 20;
-        ensure(!starved, "G8", || format!("{ready} jobs wait while a slot is free"))?;
-        parent.nothing_is_late(ledger)?;
+        let is_plain = options.rate.is_none() && ledger.failed_starts <= 20;
+        let starved =
+            |(id, seen): &(&SessionId, &SessionSeen)| seen.queued > 0 && lending::is_free(world, id);
+        let starved =
+            ledger.sessions.iter().find(starved).filter(|_| is_plain && *closing == 0 && !unfinished);
+        ensure(starved.is_none(), "G8", || format!("{starved:?} waits while a slot is free"))?;
+        parent.nothing_is_late(world)?;
     } else {
         let left = parent.waits.values().find(|wait| wait.offer.is_none());
         ensure(left.is_none(), "G12", || format!("{left:?} waits for a closed store"))?;
@@ -134,7 +125,7 @@ fn reasons(world: &World) -> Kept {
         let reasons = why::job(&world.state, id);
         ensure(reasons.is_empty() == job.ended.is_some(), "G14", || format!("{id} waits for {reasons:?}"))?;
         for reason in &reasons {
-            let exists = job_reason(world, job, reason);
+            let exists = job_reason(world, id, job, reason);
             ensure(exists, "G14", || format!("{id} ({job:?}) waits for {reason:?}"))?;
         }
     }
@@ -150,7 +141,16 @@ fn reasons(world: &World) -> Kept {
     Ok(())
 }
 
-fn job_reason(world: &World, job: &JobSeen, reason: &Reason) -> bool {
+/// True where these hold slots, and somebody is named where somebody does.
+fn are_holders(world: &World, held_by: &[JobId]) -> bool {
+    let holds = |id: &JobId| {
+        let job = world.ledger.jobs.get(id);
+        job.is_some_and(|job| job.run.is_some() && !lending::waits(world, id, job))
+    };
+    held_by.iter().all(holds) && held_by.is_empty() == (lending::holders(world, None) == 0)
+}
+
+fn job_reason(world: &World, id: &JobId, job: &JobSeen, reason: &Reason) -> bool {
     let ledger = &world.ledger;
     match reason {
         Reason::Slot { position, held_by } => {
@@ -163,9 +163,9 @@ fn job_reason(world: &World, job: &JobSeen, reason: &Reason) -> bool {
             let place = ledger.jobs.values().filter(is_before).count() as u64 + 1;
             // One that waits before it may stand aside, and one that is tried again stands behind.
             let fits = *position == place || ledger.has_asides(world.options.rate.is_some());
-            let is_full = world.slots.is_some_and(|slots| ledger.running >= slots);
+            let is_full = !lending::is_free(world, &job.session);
             let is_due = is_full || ledger.failed_starts > 20 || world.unfinished;
-            job.run.is_none() && run && is_due && fits && held_by.is_empty() == (ledger.running == 0)
+            job.run.is_none() && run && is_due && fits && are_holders(world, held_by)
         }
         Reason::Backoff { tries, not_before_ms } => {
             job.run.is_none() && job.retry_at_ms == Some(*not_before_ms) && job.runs == *tries
@@ -173,7 +173,16 @@ fn job_reason(world: &World, job: &JobSeen, reason: &Reason) -> bool {
         Reason::Rate { kind } => job.run.is_none() && world.options.rate.is_some() && job.kind == *kind,
         Reason::Circuit { kind } => job.run.is_none() && ledger.failed_starts > 20 && job.kind == *kind,
         Reason::Draining => job.run.is_none() && (world.closing > 0 || !ledger.open),
-        Reason::Starting | Reason::Working => job.run.is_some() && job.stop.is_none(),
+        Reason::Starting | Reason::Working => {
+            job.run.is_some() && job.stop.is_none() && !lending::waits(world, id, job)
+        }
+        Reason::Waiting { first } => {
+            let live = |id| ledger.jobs.get(id).is_some_and(|job| job.ended.is_none());
+            lending::waits(world, id, job) && first.iter().all(live)
+        }
+        Reason::Lent { position, held_by } => {
+            lending::waits(world, id, job) && *position > 0 && are_holders(world, held_by)
+        }
         Reason::Children { open, first } => {
             let live = |id| ledger.jobs.get(id).is_some_and(|job| job.ended.is_none());
             job.run.is_none() && job.runs > 0 && *open > 0 && first.iter().all(live)
@@ -208,6 +217,8 @@ fn group_reason(world: &World, id: &GroupId, group: &GroupSeen, reason: &Reason)
         | Reason::Draining
         | Reason::Starting
         | Reason::Working
+        | Reason::Waiting { .. }
+        | Reason::Lent { .. }
         | Reason::Children { .. }
         | Reason::Question { .. }
         | Reason::Stopping { .. } => false,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use fanin_protocol::record::{JobEnded, RunOutcome, StopTarget, TakenBy};
 use fanin_protocol::{
-    Cause, CombinedResult, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, SessionId, Status,
-    ToolPart,
+    Bounds, Cause, CombinedResult, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, SessionId,
+    Status, ToolPart,
 };
 
 /// All that was learned.
@@ -37,12 +37,20 @@ pub struct Ledger {
     pub runs: BTreeMap<Fence, RunSeen>,
     /// Whose lifetime it is.
     pub lifetimes: BTreeMap<Lifetime, JobId>,
+    /// Posted messages.
+    pub posts: crate::posts::Posts,
+    /// Where each group fired.
+    pub fired_at: BTreeMap<GroupId, u64>,
     /// Fired groups, oldest first.
     pub fired: Vec<GroupId>,
     /// Open runs of jobs.
     pub running: u32,
     /// Jobs that wait for a start, their first or one more.
     pub queued: u32,
+    /// Sessions whose turn for a slot went, in this step, to a run that had lent its own.
+    pub granted: BTreeSet<SessionId>,
+    /// Only the records are known: whose turn went to a run that had lent its slot cannot be told.
+    pub from_records: bool,
     /// Those of them that were started before.
     pub retrying: u32,
     /// How often jobs were given more time.
@@ -64,6 +72,12 @@ pub struct SessionSeen {
     pub turns: u32,
     /// Its jobs that have not started and are not over.
     pub queued: u32,
+    /// What it and all below it may grow to.
+    pub bounds: Bounds,
+    /// Jobs of its tree so far.
+    pub spawned: u32,
+    /// Open runs of its tree's jobs.
+    pub running: u32,
     /// Sessions that had a start while this one waits for its next.
     pub passed_by: BTreeSet<SessionId>,
 }
@@ -112,8 +126,10 @@ impl JobSeen {
 /// A group.
 #[derive(Debug, Clone)]
 pub struct GroupSeen {
-    /// Its parent.
+    /// Its parent, and which life of it where that is a job.
     pub parent: NodeId,
+    /// See there.
+    pub parent_life: Option<Lifetime>,
     /// Its members in launch order.
     pub members: Vec<JobId>,
     /// Their lifetimes, in the same order.
@@ -170,6 +186,23 @@ impl Ledger {
     /// The members of a group, in the lives in which they belong to it.
     pub fn members<'a>(&'a self, group: &'a GroupSeen) -> impl Iterator<Item = &'a JobSeen> {
         group.lives.iter().filter_map(|lifetime| self.life(*lifetime))
+    }
+
+    /// Which life a node is in, where that is a job.
+    pub fn life_of(&self, node: &NodeId) -> Option<Lifetime> {
+        match node {
+            NodeId::Session(_) => None,
+            NodeId::Job(id) => self.jobs.get(id).map(|job| job.lifetime),
+        }
+    }
+
+    /// The turn of a session went to a run that had lent its slot: whoever had one before that passed it by no more.
+    pub(crate) fn turns_granted(&mut self) {
+        for id in &self.granted {
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.passed_by.clear();
+            }
+        }
     }
 
     /// True where the run is open.

@@ -6,7 +6,8 @@ mod print;
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, NodeId, PartKind, PartState, Policy, SessionId,
+    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId, PartKind, PartState,
+    Policy, SessionId,
 };
 
 pub use parse::{Script, script};
@@ -28,6 +29,8 @@ pub enum Op {
     Finish,
     /// A parent comes.
     Session(SessionId),
+    /// A parent comes that is driven by a model, with these bounds.
+    Bounded(SessionId, Box<Bounds>),
     /// A parent goes.
     CloseSession(SessionId),
     /// A turn begins.
@@ -40,6 +43,10 @@ pub enum Op {
     Wait(WaiterId, Wish),
     /// A waiter leaves.
     Leave(WaiterId),
+    /// The foreground calls of a job's group, or of a group, are promoted.
+    Promote(Promoted),
+    /// Its limit passes.
+    Expire(WaiterId),
     /// A waiter acknowledges.
     Ack(WaiterId),
     /// A job, a group or an exact lifetime is stopped.
@@ -60,6 +67,14 @@ pub enum Op {
     Extend(JobId, u64),
     /// The last run of a job says that it is over.
     End(JobId, How),
+    /// Somebody posts a message: a user's words, or a follow-up.
+    Post(NodeId, MessageId),
+    /// The last run of a job takes follow-ups from now on.
+    Listen(JobId),
+    /// It takes no more.
+    Silent(JobId),
+    /// It has taken one.
+    Took(JobId, MessageId),
     /// The last run of a job's life before this one says that it is over.
     Late(JobId, How),
     /// Somebody says that the last run of the one job is over, at the place of the other.
@@ -89,6 +104,8 @@ pub struct Launching {
     pub again: bool,
     /// Joins the group of the turn.
     pub joins: bool,
+    /// Who waits for it in the foreground.
+    pub foreground: Option<WaiterId>,
     /// When the rest is stopped.
     pub policy: Policy,
     /// What the bodies are.
@@ -112,8 +129,21 @@ pub enum Wish {
     Group(NodeId, GroupId),
     /// The next wake.
     Wake(NodeId),
+    /// The next message of a session, whatever it is.
+    Message(NodeId),
+    /// That nobody waits for a job in the foreground, in the life it has.
+    Background(JobId),
     /// That no run is open.
     Idle,
+}
+
+/// Whose calls are promoted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Promoted {
+    /// Those of a job's group.
+    Job(JobId),
+    /// Those of a group.
+    Group(GroupId),
 }
 
 impl Wish {
@@ -124,8 +154,9 @@ impl Wish {
             | Self::Any(by, _)
             | Self::Exact(by, ..)
             | Self::Group(by, _)
-            | Self::Wake(by) => Some(by),
-            Self::Idle => None,
+            | Self::Wake(by)
+            | Self::Message(by) => Some(by),
+            Self::Background(_) | Self::Idle => None,
         }
     }
 }

@@ -7,13 +7,14 @@ mod answers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fanin_machine::WaiterId;
+use fanin_machine::{Promotion, WaiterId};
 use fanin_protocol::record::{RunOutcome, TakenBy};
-use fanin_protocol::{Fence, GroupId, JobId, Lifetime, NodeId, Record};
+use fanin_protocol::{Fence, GroupId, JobId, Lifetime, MessageId, NodeId, Record};
 
 use crate::broken::{Kept, ensure};
 use crate::ledger::{GroupSeen, Ledger};
-use crate::op::Wish;
+use crate::op::{Promoted, Wish};
+use crate::posts::PostSeen;
 
 /// What a parent asked for and has.
 #[derive(Debug, Clone, Default)]
@@ -24,10 +25,14 @@ pub struct Parent {
     pub by_wait: BTreeSet<Lifetime>,
     /// Results that an acknowledged wake delivered in full.
     pub by_wake: BTreeSet<Lifetime>,
+    /// A user's words that were acknowledged.
+    pub words: BTreeSet<MessageId>,
     /// Results that nobody will get: their parent was closed.
     pub void: BTreeSet<Lifetime>,
     /// Those of them that became so in this step: an answer of the step may have been given before or after.
     pub void_now: BTreeSet<Lifetime>,
+    /// The group whose foreground calls are told to leave in this step.
+    pub promoted: Option<GroupId>,
 }
 
 /// A waiter.
@@ -35,10 +40,21 @@ pub struct Parent {
 pub struct Wait {
     /// For what.
     pub wish: Wish,
+    /// Which life waits, where that is a job.
+    pub life: Option<Lifetime>,
     /// The lives of the jobs it named, as they were when it began.
     pub lives: Vec<Lifetime>,
     /// What it holds and has not acknowledged.
     pub offer: Option<Offer>,
+    /// It began with the launch.
+    pub is_foreground: bool,
+}
+
+impl Wait {
+    /// True where the group's parent is who waits, in the same life.
+    pub(crate) fn is_parent_of(&self, group: &GroupSeen) -> bool {
+        self.wish.by() == Some(&group.parent) && self.life == group.parent_life
+    }
 }
 
 /// What an answer gave.
@@ -50,6 +66,8 @@ pub enum Offer {
     Group(GroupId),
     /// A group's result as the wake; in full for these.
     Wake(GroupId, Vec<Lifetime>),
+    /// A user's words.
+    Words(MessageId),
     /// Something that the parent has already.
     Known,
 }
@@ -58,13 +76,16 @@ impl Parent {
     /// The parent after a crash, as far as the records know it: what was acknowledged was recorded.
     pub fn of(ledger: &Ledger) -> Self {
         let mut parent = Self::default();
+        let by_inbox = |post: &&PostSeen| post.taken == Some(TakenBy::Inbox);
+        parent.words =
+            ledger.posts.iter().filter(|(_, post)| by_inbox(post)).map(|(key, _)| key.clone()).collect();
         for job in ledger.lives() {
             match ledger.groups.get(&job.group).and_then(|group| group.taken) {
                 _ if job.taken => parent.by_wait.insert(job.lifetime),
                 Some(TakenBy::Waiter | TakenBy::Results) => parent.by_wait.insert(job.lifetime),
                 Some(TakenBy::Inbox) => parent.by_wake.insert(job.lifetime),
                 Some(TakenBy::Void) => parent.void.insert(job.lifetime),
-                None => false,
+                Some(TakenBy::Run) | None => false,
             };
         }
         parent
@@ -94,9 +115,44 @@ impl Parent {
                 jobs.iter().filter_map(|id| ledger.jobs.get(id)).map(|job| job.lifetime).collect()
             }
             Wish::Exact(_, _, lifetime) => vec![*lifetime],
-            Wish::Group(..) | Wish::Wake(_) | Wish::Idle => Vec::new(),
+            Wish::Background(job) => ledger.jobs.get(job).map(|job| job.lifetime).into_iter().collect(),
+            Wish::Group(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Idle => Vec::new(),
         };
-        self.waits.insert(waiter, Wait { wish, lives, offer: None });
+        let life = wish.by().and_then(|by| ledger.life_of(by));
+        self.waits.insert(waiter, Wait { wish, life, lives, offer: None, is_foreground: false });
+    }
+
+    /// Somebody launched and waits for the group.
+    pub fn called(&mut self, waiter: WaiterId, by: NodeId, group: GroupId, ledger: &Ledger) {
+        self.asked(waiter, Wish::Group(by, group), ledger);
+        if let Some(wait) = self.waits.get_mut(&waiter) {
+            wait.is_foreground = true;
+        }
+    }
+
+    /// The foreground calls that wait for a group and have no answer.
+    pub fn calls(&self, group: &GroupId) -> impl Iterator<Item = WaiterId> {
+        let is_call = move |wait: &Wait| {
+            wait.is_foreground
+                && wait.offer.is_none()
+                && matches!(&wait.wish, Wish::Group(_, wanted) if wanted == group)
+        };
+        self.waits.iter().filter(move |(_, wait)| is_call(wait)).map(|(id, _)| *id)
+    }
+
+    /// What a promotion has to answer, by what was before it; `None` where it is to be refused.
+    pub fn promotion(&self, promoted: &Promoted, ledger: &Ledger) -> Option<(GroupId, Promotion)> {
+        let id = match promoted {
+            Promoted::Group(id) => id,
+            Promoted::Job(id) => &ledger.jobs.get(id)?.group,
+        };
+        let group = ledger.groups.get(id)?;
+        let promotion = match self.calls(id).next() {
+            _ if group.fired.is_some() || group.voided => Promotion::AlreadyDone,
+            Some(_) => Promotion::Promoted,
+            None => Promotion::NotWaiting,
+        };
+        Some((id.clone(), promotion))
     }
 
     /// A waiter left.
@@ -120,6 +176,12 @@ impl Parent {
             Some(Offer::Wake(_, jobs)) => {
                 let news = jobs.into_iter().filter(|job| !self.void.contains(job)).collect::<Vec<_>>();
                 self.by_wake.extend(news);
+            }
+            // What was void before is not taken by a late acknowledgement.
+            Some(Offer::Words(key)) => {
+                if ledger.posts.get(&key).is_none_or(|post| post.taken != Some(TakenBy::Void)) {
+                    self.words.insert(key);
+                }
             }
             Some(Offer::Known) | None => {}
         }
@@ -167,6 +229,12 @@ impl Parent {
     ///
     /// [`Broken`](crate::Broken) where they differ.
     pub fn compare(&self, ledger: &Ledger) -> Kept {
+        for (key, post) in &ledger.posts {
+            let taken = post.taken == Some(TakenBy::Inbox);
+            ensure(taken == self.words.contains(key), "G6", || {
+                format!("{key} ({post:?}) and its parent differ")
+            })?;
+        }
         for job in ledger.lives() {
             let group = ledger.groups.get(&job.group);
             let taken = job.taken || group.is_some_and(|group| group.taken.is_some());

@@ -3,18 +3,30 @@
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Cause, GroupId, JobId, JobKind, JobLimits, NodeId, PartKind, PartState, Policy, SessionId,
+    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, MessageId, NodeId, PartKind, PartState, Policy,
+    SessionId,
 };
 
 use crate::broken::Broken;
 use crate::calm::{Calm, calm};
-use crate::op::{self, Aim, How, Launching, Op, Wish};
+use crate::op::{self, Aim, How, Launching, Op, Promoted, Wish};
 use crate::world::{Options, World};
 
 /// Waiters at once.
 const WAITERS: u64 = 5;
 /// A name that is used up is one more; names of jobs and groups are kept ready.
 const NAMES: usize = 4_096;
+/// Bounds that a sequence runs into.
+const SMALL: Bounds = Bounds {
+    depth: 3,
+    group_min: 2,
+    group_max: 7,
+    spawn_total: Some(20),
+    prompt_bytes: 100,
+    queue: 8,
+    queue_all: 40,
+    slots: Some(2),
+};
 /// One hour and a bit, forth and back: the clock jumps.
 const JUMPS_MS: [i64; 4] = [3_700_000, -3_700_000, 250, -250];
 
@@ -23,6 +35,7 @@ pub struct Names {
     jobs: Vec<JobId>,
     groups: Vec<GroupId>,
     sessions: Vec<SessionId>,
+    messages: Vec<MessageId>,
 }
 
 impl Default for Names {
@@ -30,6 +43,7 @@ impl Default for Names {
         Self {
             jobs: (0..NAMES).map(|n| op::job(&format!("j{n}"))).collect(),
             groups: (0..NAMES).map(|n| GroupId::parse(&format!("g{n}")).expect("a name")).collect(),
+            messages: (0..24).map(|n| MessageId::parse(&format!("m{n}")).expect("a key")).collect(),
             sessions: ["s", "t", "u"].map(op::session).to_vec(),
         }
     }
@@ -111,13 +125,22 @@ pub fn operation(word: u64, world: &World, names: &Names) -> Op {
         30..=33 => turn(&mut bits, names),
         34..=41 => wait(&mut bits, world, names),
         42..=47 => Op::Ack(holder(&mut bits, world)),
-        48..=50 => Op::Leave(WaiterId(bits.of(WAITERS as usize + 1) as u64)),
+        48 | 49 => Op::Leave(WaiterId(bits.of(WAITERS as usize + 1) as u64)),
+        50 => match bits.of(4) {
+            0 => Op::Promote(Promoted::Job(job(&mut bits, world, names))),
+            1 => Op::Promote(Promoted::Group(group(&mut bits, world, names))),
+            _ => Op::Expire(WaiterId(bits.of(WAITERS as usize + 1) as u64)),
+        },
         51..=53 => stop(&mut bits, world, names),
         54 | 55 => limit(&mut bits, world, names),
         56 | 57 => Op::After(bits.pick([0, 1, 10, 50, 100, 500, 3_000, 60_000])),
-        58 => Op::Alarm,
+        58 => message(&mut bits, world, names),
         59 => Op::Wall(bits.pick(JUMPS_MS)),
-        60 => Op::Session(session(&mut bits, names)),
+        60 => match session(&mut bits, names) {
+            // One of the sessions is driven by a model, with little room.
+            id if id == names.sessions[2] => Op::Bounded(id, Box::new(SMALL)),
+            id => Op::Session(id),
+        },
         61 if bits.one_in(4) => Op::CloseSession(session(&mut bits, names)),
         62 => Op::Crash,
         63 if bits.one_in(8) => {
@@ -125,6 +148,18 @@ pub fn operation(word: u64, world: &World, names: &Names) -> Op {
             closes[bits.of(closes.len())].clone()
         }
         _ => Op::Alarm,
+    }
+}
+
+/// Words and follow-ups: a few keys, so that some are known.
+fn message(bits: &mut Bits, world: &World, names: &Names) -> Op {
+    let key = names.messages[bits.of(names.messages.len())].clone();
+    match bits.of(8) {
+        0..=2 => Op::Post(NodeId::Session(session(bits, names)), key),
+        3 | 4 => Op::Post(NodeId::Job(job(bits, world, names)), key),
+        5 => Op::Listen(job(bits, world, names)),
+        6 => Op::Silent(job(bits, world, names)),
+        _ => Op::Took(job(bits, world, names), key),
     }
 }
 
@@ -184,6 +219,7 @@ fn launch(bits: &mut Bits, world: &World, names: &Names, joins: bool) -> Op {
         is_fresh: bits.one_in(2),
         again: again && bits.one_in(2),
         joins,
+        foreground: (!joins && bits.one_in(4)).then(|| WaiterId(bits.of(WAITERS as usize + 1) as u64)),
         policy,
         kind: bits.pick([JobKind::Command, JobKind::Closure, JobKind::Agent]),
         limits: JobLimits {
@@ -250,7 +286,7 @@ fn turn(bits: &mut Bits, names: &Names) -> Op {
 fn wait(bits: &mut Bits, world: &World, names: &Names) -> Op {
     let waiter = WaiterId(bits.of(WAITERS as usize + 1) as u64);
     let by = parent(bits, world, names);
-    let kind = bits.of(8);
+    let kind = bits.of(9);
     let jobs = |bits: &mut Bits| -> Vec<JobId> {
         let count = 1 + bits.of(4);
         let mut jobs: Vec<JobId> = (0..count).map(|_| job(bits, world, names)).collect();
@@ -264,7 +300,10 @@ fn wait(bits: &mut Bits, world: &World, names: &Names) -> Op {
         0 | 1 => Wish::All(by, jobs(bits)),
         2 => Wish::Any(by, jobs(bits)),
         3 | 4 => Wish::Group(by, group(bits, world, names)),
-        5 | 6 => Wish::Wake(by),
+        5 => Wish::Wake(by),
+        6 if matches!(by, NodeId::Session(_)) => Wish::Message(by),
+        6 => Wish::Wake(by),
+        7 => Wish::Background(job(bits, world, names)),
         _ => Wish::Idle,
     };
     Op::Wait(waiter, wanted)

@@ -29,9 +29,11 @@ pub fn world_of(log: &[Entry]) -> Result<World, Broken> {
         keep_log: true,
         ..Options::default()
     });
+    world.ledger.from_records = true;
     // Whether kinds stood aside in that log is not known here.
     world.ledger.is_rated = true;
     log.iter().try_for_each(|entry| world.ledger.take_in(entry))?;
+    world.ledger.from_records = false;
     world.parent = Parent::of(&world.ledger);
     world.state = State::recovered(facts);
     world.now.wall_ms = world.ledger.ts_ms;

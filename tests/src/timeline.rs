@@ -74,6 +74,10 @@ pub fn write(lines: &mut String, out: &Out, ledger: &Ledger) {
             Effect::Answer { waiter, answer } => {
                 let _ = writeln!(lines, "-> w{}: {}", waiter.0, words::answered(answer));
             }
+            Effect::Deliver { run, key, .. } => {
+                let node = ledger.runs.get(&run.fence).map(|run| run.node.to_string()).unwrap_or_default();
+                let _ = writeln!(lines, "-> {key} to {node}");
+            }
             Effect::Probe { .. } | Effect::Spawn { .. } | Effect::Forget { .. } | Effect::Alarm(_) => {}
         }
     }
@@ -84,6 +88,7 @@ pub fn write(lines: &mut String, out: &Out, ledger: &Ledger) {
             let _ =
                 writeln!(lines, "= known: {}{differs}", words::list(launched.jobs.iter().map(|(id, _)| id)));
         }
+        Some(Reply::Posted { created: false }) => drop(writeln!(lines, "= known")),
         Some(Reply::Stopped(jobs)) => {
             for (id, stopped) in jobs {
                 if let Stopped::AlreadyEnded(status) = stopped {
@@ -91,6 +96,7 @@ pub fn write(lines: &mut String, out: &Out, ledger: &Ledger) {
                 }
             }
         }
+        Some(Reply::Promoted(promotion)) => drop(writeln!(lines, "= {}", promotion.as_str())),
         Some(Reply::Extended(false)) => drop(writeln!(lines, "= not extended")),
         _ => {}
     }

@@ -25,13 +25,17 @@ fn held(label: &str, kept: &Alive) -> JobSpec {
 
 /// Launches a bad job between two good ones, or a bad group, and checks that nothing of it exists.
 async fn refused(supervisor: &Supervisor, session: &Session, policy: Policy, bad: JobSpec, code: &str) {
-    let before = supervisor.list(&JobFilter::default());
+    let before = supervisor.list(&JobFilter::default()).unwrap();
     let kept = Alive::new();
     let options = GroupOptions { id: None, policy };
     let specs = [held("1", &kept), bad, held("3", &kept)];
     let error = session.fan_out_with(options, specs).await.expect_err(code);
     assert_eq!(error.code(), code, "{error}");
-    assert_eq!(supervisor.list(&JobFilter::default()), before, "{code}: something of it was launched");
+    assert_eq!(
+        supervisor.list(&JobFilter::default()).unwrap(),
+        before,
+        "{code}: something of it was launched"
+    );
     assert_eq!(kept.count(), 0, "{code}: a body of it is kept");
     assert_no_wake_now(session);
 }
@@ -54,7 +58,7 @@ async fn a_bad_job_is_refused_by_name_and_nothing_is_launched() {
         (JobSpec::shell("a", "true"), "no_runner"),
         // B56
         (JobSpec::agent("a", "talks", "  \n"), "rejected"),
-        (JobSpec::agent("a", "talks", "x".repeat(PROMPT_BYTES_MAX + 1)), "rejected"),
+        (JobSpec::agent("a", "talks", "x".repeat(PROMPT_BYTES_MAX + 1)), "too_large"),
         (idle("a").id(id("known")), "id_in_use"),
         (idle(&"x".repeat(LABEL_BYTES_MAX + 1)), "bad_spec"),
         (idle("a").timeout(Duration::ZERO), "bad_spec"),
@@ -87,7 +91,7 @@ async fn a_bad_job_is_refused_by_name_and_nothing_is_launched() {
     let twice = [idle("a").id(id("twice")), idle("b"), idle("c").id(id("twice"))];
     assert_eq!(session.fan_out(twice).await.unwrap_err().code(), "duplicate_id");
     assert_eq!(session.fan_out([]).await.unwrap_err().code(), "empty");
-    assert_eq!(supervisor.list(&JobFilter::default()).jobs.len(), 1);
+    assert_eq!(supervisor.list(&JobFilter::default()).unwrap().jobs.len(), 1);
     // What was refused left nothing behind: the names are free.
     session.fan_out([idle("a").id(id("twice"))]).await.unwrap().wait(STUCK).await.unwrap();
     no_wake(&session).await;
@@ -129,7 +133,7 @@ async fn a_group_above_the_bound_is_refused_whole() {
     let error = session.fan_out(specs).await.unwrap_err();
     assert_eq!(error.code(), "too_many");
     assert!(error.to_string().contains(&GROUP_MEMBERS_MAX.to_string()), "{error}");
-    assert!(supervisor.list(&JobFilter::default()).jobs.is_empty());
+    assert!(supervisor.list(&JobFilter::default()).unwrap().jobs.is_empty());
     no_wake(&session).await;
 }
 
@@ -240,7 +244,7 @@ async fn a_group_id_used_again_is_the_same_group() {
     let wake = woken(&session).await;
     assert_eq!(wake.entries.len(), 1);
     assert_eq!(output(&wake.entries[0]), "a");
-    assert_eq!(supervisor.list(&JobFilter::default()).jobs.len(), 1);
+    assert_eq!(supervisor.list(&JobFilter::default()).unwrap().jobs.len(), 1);
     no_wake(&session).await;
     no_wake(&other).await;
 }
@@ -268,7 +272,7 @@ async fn a_job_id_used_again_is_the_same_job() {
             assert_eq!(output(&same.wait(STUCK).await.unwrap()), "a");
         }
     }
-    assert_eq!(supervisor.list(&JobFilter::default()).jobs.len(), 1);
+    assert_eq!(supervisor.list(&JobFilter::default()).unwrap().jobs.len(), 1);
     no_wake(&session).await;
     no_wake(&other).await;
 }
@@ -421,7 +425,7 @@ async fn a_list_is_paged_without_hole_or_duplicate() {
         let mut filter = JobFilter { session: Some(session.id().clone()), limit, ..JobFilter::default() };
         let mut seen = Vec::new();
         loop {
-            let page = supervisor.list(&filter);
+            let page = supervisor.list(&filter).unwrap();
             assert!(page.jobs.len() <= limit);
             seen.extend(page.jobs.into_iter().map(|job| job.job));
             let Some(next) = page.next else { break };
@@ -431,5 +435,5 @@ async fn a_list_is_paged_without_hole_or_duplicate() {
     }
     over(&supervisor, &all).await;
     let queued = JobFilter { status: Some(Status::Queued), ..JobFilter::default() };
-    assert!(supervisor.list(&queued).jobs.is_empty());
+    assert!(supervisor.list(&queued).unwrap().jobs.is_empty());
 }

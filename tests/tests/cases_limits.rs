@@ -157,7 +157,7 @@ async fn retries_of_a_closure_that_runs_once_are_refused() {
     let refused = session.fan_out([once(), once().retries(1)]).await.unwrap_err();
     let LaunchError::Rejected { index: 1, problem } = refused else { panic!("{refused:?}") };
     assert!(problem.contains("JobSpec::rerunnable"), "{problem}");
-    assert!(supervisor.list(&fanin_supervisor::JobFilter::default()).jobs.is_empty());
+    assert!(supervisor.list(&fanin_supervisor::JobFilter::default()).unwrap().jobs.is_empty());
     let job = session.start(once().retries(0)).await.unwrap();
     assert_eq!(job.wait(STUCK).await.unwrap().runs, 1);
     supervisor.shutdown().await;

@@ -25,7 +25,7 @@ async fn siblings_that_finish_during_a_turn_give_one_wake_after_it() {
         last.open();
         over(&supervisor, group.jobs()).await;
         assert!(poll_once(wake.as_mut()).is_pending(), "woken inside its turn");
-        assert_eq!(supervisor.why_group(group.id()), [Reason::Busy]);
+        assert_eq!(supervisor.why_group(group.id()).unwrap(), [Reason::Busy]);
 
         drop(turn);
         let wake = soon(wake).await.unwrap().ack().await.unwrap();
@@ -245,7 +245,7 @@ async fn each_turns_background_jobs_are_one_message() {
         let slow = session.start(gated("slow", &late)).await.unwrap();
         assert_eq!(quick.group(), slow.group(), "launches of one turn are one group");
         over(&supervisor, std::slice::from_ref(quick.id())).await;
-        assert_eq!(supervisor.why_group(quick.group()), [Reason::Unsealed]);
+        assert_eq!(supervisor.why_group(quick.group()).unwrap(), [Reason::Unsealed]);
         groups.push(quick.group().clone());
         turn.end().await.unwrap();
         assert_no_wake_now(&session);
@@ -296,12 +296,15 @@ async fn a_turn_that_is_held_while_waiting_blocks_wakes_and_no_waits() {
     waited.wait(STUCK).await.unwrap();
     assert_eq!(joined.wait(STUCK).await.unwrap().summary(), "completed");
     no_wake(&session).await;
-    assert_eq!(supervisor.why_group(owed.id()), [Reason::Busy]);
+    assert_eq!(supervisor.why_group(owed.id()).unwrap(), [Reason::Busy]);
 
     drop(turn);
     assert_eq!(woken(&session).await.group, *owed.id());
     no_wake(&session).await;
-    assert!(supervisor.why_group(joined.group()).is_empty(), "its one result was taken before it fired");
+    assert!(
+        supervisor.why_group(joined.group()).unwrap().is_empty(),
+        "its one result was taken before it fired"
+    );
 }
 
 // S-1: one turn at a time, whichever handle of the session begins it; the next is as busy as the first.

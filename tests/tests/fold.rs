@@ -36,6 +36,7 @@ fn taken(keys: &[&str], results: &[u64]) -> Record {
     MessageTaken {
         keys: keys.iter().map(|id| group(id)).collect(),
         results: results.iter().map(|lifetime| Lifetime(*lifetime)).collect(),
+        messages: Vec::new(),
         by: TakenBy::Waiter,
     }
     .into()

@@ -10,10 +10,16 @@ use fanin_supervisor::{
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn ask(label: &'static str) -> JobSpec {
     JobSpec::agent(label, "worker", format!("Do the {label}"))
+}
+
+/// As [`ask`], without the limits of time that an agent has by default.
+fn ask_for_ever(label: &'static str) -> JobSpec {
+    ask(label).timeout(10 * DAY).idle(10 * DAY)
 }
 
 async fn launch(session: &Session) -> Group {
@@ -159,7 +165,7 @@ async fn a_job_in_the_queue_lives() {
 #[should_panic(expected = "the story so far:\n  sealed: scan, lint, docs")]
 async fn a_wake_that_never_comes_is_told_with_the_story() {
     let (_supervisor, session) = start_with(&FakeRunner::agents().otherwise(script().hangs())).await;
-    launch(&session).await;
+    session.fan_out(["scan", "lint", "docs"].map(ask_for_ever)).await.unwrap();
     woken(&session).await;
 }
 
@@ -182,7 +188,8 @@ async fn nobody_waits_a_day_on_a_real_clock() {
 #[should_panic(expected = "not over after 86400s")]
 async fn jobs_that_never_end_are_never_over() {
     let (supervisor, session) = start_with(&FakeRunner::agents().otherwise(script().hangs())).await;
-    over(&supervisor, launch(&session).await.jobs()).await;
+    let group = session.fan_out([ask_for_ever("scan")]).await.unwrap();
+    over(&supervisor, group.jobs()).await;
 }
 
 // A wait that runs out stops nothing, and the wake follows.
@@ -250,8 +257,16 @@ async fn every_ending_is_told_apart() {
         (script().writes("so far").fails("out of reach"), "error{failed}", "so far"),
         (script().panics("a bug"), "error{panic}", "a bug"),
         (script().writes("so far").hangs(), "error{timeout run}", "so far"),
-        (script().held_by(&Gate::new()).completes("late"), "error{timeout run}", "stopped"),
-        (script().after(2 * MINUTE).completes("late"), "error{timeout run}", "stopped"),
+        (
+            script().held_by(&Gate::new()).completes("late"),
+            "error{timeout run}",
+            "`timeout` of 1m00s passed; stopped",
+        ),
+        (
+            script().after(2 * MINUTE).completes("late"),
+            "error{timeout run}",
+            "`timeout` of 1m00s passed; stopped",
+        ),
     ];
     for (script, end, text) in endings {
         let (_, ends, texts) = one(script.clone(), ask("job").timeout(MINUTE)).await;

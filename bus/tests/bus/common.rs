@@ -62,7 +62,7 @@ pub(crate) fn run_ended() -> Record {
 /// A record that closes the messages of several groups.
 pub(crate) fn taken(groups: &[&str]) -> Record {
     let keys = groups.iter().map(|group| GroupId::parse(group).unwrap()).collect();
-    MessageTaken { keys, results: Vec::new(), by: TakenBy::Inbox }.into()
+    MessageTaken { keys, results: Vec::new(), messages: Vec::new(), by: TakenBy::Inbox }.into()
 }
 
 /// All that is there, as `seq` for an event and `-missed` for a lag.

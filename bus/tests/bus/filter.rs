@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fanin_bus::{Delivery, Filter, FilterError, Since, SubscribeError, Subscription};
 use fanin_machine::log::Log;
 use fanin_protocol::record::{KINDS, SessionOpened, StoreClosed};
-use fanin_protocol::{About, Cursor, Fence, IdError, Lifetime, Record, Seq, SessionId};
+use fanin_protocol::{About, Bounds, Cursor, Fence, IdError, Lifetime, Profile, Record, Seq, SessionId};
 use proptest::prelude::*;
 
 use crate::common::*;
@@ -23,7 +23,15 @@ fn sample() -> Arc<Log> {
         &log,
         [
             (About::default(), StoreClosed { queued: 0 }.into()),
-            (session("main"), SessionOpened { session: SessionId::parse("main").unwrap() }.into()),
+            (
+                session("main"),
+                SessionOpened {
+                    session: SessionId::parse("main").unwrap(),
+                    profile: Profile::Operator,
+                    bounds: Bounds::default(),
+                }
+                .into(),
+            ),
             (about("main", "a", "g"), run_ended()),
             (about("main", "b", "g"), run_ended()),
             (about("main", "c", "h"), run_ended()),

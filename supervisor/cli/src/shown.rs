@@ -65,7 +65,7 @@ impl<'s> Shown<'s> {
                 wake = &mut wake => {
                     // The last notices and endings are told before the result is.
                     self.notices();
-                    watch.catch_up(&self.progress);
+                    watch.catch_up(&self.progress)?;
                     self.progress.clear();
                     return Ok(wake?);
                 }
@@ -77,7 +77,7 @@ impl<'s> Shown<'s> {
                 came = watch.next() => {
                     // A notice comes before what it brought about.
                     self.notices();
-                    watch.take(&came, &self.progress);
+                    watch.take(&came, &self.progress)?;
                 }
                 _ = redraw.tick(), if self.progress.is_live() => watch.draw(&self.progress),
             }

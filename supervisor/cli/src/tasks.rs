@@ -132,6 +132,7 @@ impl<'r> Tasks<'r> {
             exit_code: None,
             signal: None,
             output,
+            unanswered: 0,
             reference: false,
         })
     }

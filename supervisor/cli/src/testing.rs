@@ -28,6 +28,7 @@ pub(crate) fn entry(label: &str, status: Status, why: Option<(Cause, Option<Code
         exit_code: None,
         signal: None,
         output: None,
+        unanswered: 0,
         reference: false,
     }
 }

@@ -1,11 +1,13 @@
 //! What happens in a group, from the bus to the display. Being late loses nothing: what events it missed it finds by
 //! looking at the jobs themselves.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use fanin_protocol::limits::GATE_WAIT;
 use fanin_protocol::{GroupId, JobInfo};
-use fanin_supervisor::{Delivery, Filter, JobFilter, Since, SubscribeError, Subscription, Supervisor};
+use fanin_supervisor::{CallError, Delivery, Filter, JobFilter, Since, Subscription, Supervisor};
 
+use crate::drive::DriveError;
 use crate::progress::Progress;
 use crate::view::{Change, View};
 
@@ -22,16 +24,16 @@ impl<'s> Watch<'s> {
     ///
     /// # Errors
     ///
-    /// [`SubscribeError`], where the group's id is no filter.
+    /// [`DriveError`], where the events or the jobs cannot be had.
     pub(crate) async fn begin(
         supervisor: &'s Supervisor,
         group: &GroupId,
         progress: &Progress,
-    ) -> Result<Self, SubscribeError> {
+    ) -> Result<Self, DriveError> {
         // Before the first look at the jobs: an event may then tell what is known, and none is missed.
         let events = supervisor.subscribe(Filter::group(group), Since::Now).await?;
         let mut watch = Self { supervisor, group: group.clone(), view: View::default(), events };
-        watch.catch_up(progress);
+        watch.catch_up(progress)?;
         Ok(watch)
     }
 
@@ -49,24 +51,35 @@ impl<'s> Watch<'s> {
     }
 
     /// Takes in what came and shows it.
-    pub(crate) fn take(&mut self, came: &Delivery, progress: &Progress) {
+    ///
+    /// # Errors
+    ///
+    /// As [`Watch::catch_up`].
+    pub(crate) fn take(&mut self, came: &Delivery, progress: &Progress) -> Result<(), CallError> {
         match came {
             Delivery::Event(event) => {
-                let Some(change) = self.view.apply(event.record(), event.ts_ms()) else { return };
-                self.explain(change);
-                progress.changed(&self.view, change);
+                if let Some(change) = self.view.apply(event.record(), event.ts_ms()) {
+                    self.explain(change);
+                    progress.changed(&self.view, change);
+                }
+                Ok(())
             }
             Delivery::Lagged { .. } => self.catch_up(progress),
         }
     }
 
     /// Shows all that has happened, whether its events have come or not.
-    pub(crate) fn catch_up(&mut self, progress: &Progress) {
-        let now = View::new(self.jobs());
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`] where the jobs cannot be looked at for [`GATE_WAIT`].
+    pub(crate) fn catch_up(&mut self, progress: &Progress) -> Result<(), CallError> {
+        let now = View::new(self.jobs()?);
         let older = std::mem::replace(&mut self.view, now);
         for change in self.view.since(&older) {
             progress.changed(&self.view, change);
         }
+        Ok(())
     }
 
     /// Fetches the words of a failure.
@@ -78,15 +91,20 @@ impl<'s> Watch<'s> {
         self.view.explain(place, message);
     }
 
-    fn jobs(&self) -> Vec<JobInfo> {
+    fn jobs(&self) -> Result<Vec<JobInfo>, CallError> {
         let mut filter = JobFilter { group: Some(self.group.clone()), ..JobFilter::default() };
         let mut jobs = Vec::new();
+        let begun = Instant::now();
         loop {
-            let page = self.supervisor.list(&filter);
+            let page = match self.supervisor.list(&filter) {
+                // A group of a million that fires takes longer than one look waits.
+                Err(CallError::Busy) if begun.elapsed() < GATE_WAIT => continue,
+                page => page?,
+            };
             jobs.extend(page.jobs);
             filter.from = page.next;
             if filter.from.is_none() {
-                return jobs;
+                return Ok(jobs);
             }
         }
     }

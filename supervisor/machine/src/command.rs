@@ -1,16 +1,18 @@
 //! What can be asked of the machine: eleven of the model's twelve commands. `Post` comes with what needs it. Ids and chance come in with the command; the machine makes none.
 
+use std::fmt;
 use std::sync::Arc;
 
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{
-    Cause, Code, Containment, Fence, GroupId, JobId, JobKind, Left, Lifetime, LogId, Output, PartKind,
-    PartState, Policy, SessionId, SharedLimits, Spec, Status,
+    Bounds, BoundsError, Cause, Code, Containment, Fence, GroupId, JobId, JobKind, Left, Lifetime, LogId,
+    MessageId, Output, PartKind, PartState, Policy, Profile, SessionId, SharedLimits, Spec, Status,
 };
 
 use crate::clock::Mono;
+use crate::foreground::{PromoteTarget, Promotion};
 use crate::state::{JobKey, SessionKey};
 
 /// A command. Each is one step, and the order of steps decides every race.
@@ -24,10 +26,12 @@ pub enum Command {
     Session(SessionCommand),
     /// Creates jobs: all or none.
     Launch(Launch),
+    /// A message to an inbox or to a run.
+    Post(Post),
     /// Somebody begins to wait.
     Take(Take),
-    /// A waiter left, or gives back what it was offered (BAR-12).
-    Release(WaiterId),
+    /// Waiters leave (BAR-12).
+    Release(Release),
     /// A waiter has what it was offered.
     Ack(WaiterId),
     /// Stops jobs.
@@ -99,12 +103,23 @@ pub enum Close {
 /// `Session`.
 #[derive(Debug, Clone)]
 pub enum SessionCommand {
-    /// Opens a session, or finds it.
-    Open(SessionId),
+    /// Opens a session, or finds it with the bounds it has.
+    Open(SessionOpen),
     /// Begins a turn: the parent is busy until the turn's run ends.
     Turn(SessionId),
     /// Closes it: the parent is gone (BAR-9).
     Close(SessionId),
+}
+
+/// A session to be opened.
+#[derive(Debug, Clone)]
+pub struct SessionOpen {
+    /// Its id.
+    pub id: SessionId,
+    /// Who drives it.
+    pub profile: Profile,
+    /// What it and all below it may grow to.
+    pub bounds: Bounds,
 }
 
 /// One job to launch.
@@ -155,13 +170,79 @@ pub struct Launch {
     pub joins_turn: bool,
     /// When the rest is stopped.
     pub policy: Policy,
+    /// Who waits for the group from this step on: a foreground call. It joins no turn.
+    pub foreground: Option<WaiterId>,
     /// The jobs in launch order.
     pub members: Vec<Member>,
+}
+
+/// `Post`.
+#[derive(Debug, Clone)]
+pub struct Post {
+    /// To whom.
+    pub to: PostTarget,
+    /// Its key. Where it is known already, nothing is posted.
+    pub key: MessageId,
+    /// Its text.
+    pub text: Arc<str>,
+}
+
+/// To whom a message goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PostTarget {
+    /// The inbox of a session: a user's words.
+    Session(SessionId),
+    /// The run of a job in its newest life: a follow-up.
+    Job(JobId),
+    /// The run of a job in this life and no other.
+    Exact(JobId, Lifetime),
+}
+
+/// Why a follow-up was not accepted (J-24).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NotAccepted {
+    /// It does not run yet.
+    NotStarted,
+    /// Its runner takes no follow-ups, does not yet, or does no longer.
+    NotListening,
+    /// It is being stopped.
+    Stopping,
+    /// It is over.
+    Over,
+}
+
+impl fmt::Display for NotAccepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotStarted => "it has not started",
+            Self::NotListening => "its runner takes none now",
+            Self::Stopping => "it is being stopped",
+            Self::Over => "it is over",
+        })
+    }
+}
+
+/// `Release`: who leaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Release {
+    /// This waiter; it gives back what it was offered.
+    Waiter(WaiterId, Leave),
+    /// The foreground calls that wait for this, whoever asks (SC-20).
+    Promote(PromoteTarget),
 }
 
 /// Names a waiter; the host gives the number and never uses it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WaiterId(pub u64);
+
+/// Why a waiter leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// It is gone: its future was dropped, its connection lost.
+    Left,
+    /// Its limit passed. An answer that is held for the slot of its run is given now (SC-10).
+    Limit,
+}
 
 /// `Take`: who waits, and for what. Until when is the host's own timer, so that a limit holds while the machine is
 /// busy (R7).
@@ -186,6 +267,10 @@ pub enum Wanted {
     Group(Parent, GroupId),
     /// The next message in the inbox of the one who waits.
     Wake(Parent),
+    /// The next message in a session's inbox, a result or a user's words.
+    Message(SessionId),
+    /// No foreground call waits for this life of a job, or the job is over.
+    Background(JobId, Lifetime),
     /// No run of a job is open any more.
     Idle,
 }
@@ -257,6 +342,12 @@ pub enum Said {
         /// A digest of its arguments, where it is known: equal arguments, equal digests.
         args_hash: Option<u64>,
     },
+    /// It takes follow-ups from now on.
+    Listens,
+    /// It takes no more follow-ups; refused while one is left.
+    Silent,
+    /// It has taken a follow-up.
+    Took(MessageId),
     /// The answer to [`Effect::Probe`](crate::Effect::Probe): when the run last showed a sign of work.
     Beat(Mono),
     /// The run is over and all of it is gone, task joined and process reaped, but for what is named as left.
@@ -310,7 +401,10 @@ pub enum Ended {
         is_safe: bool,
     },
     /// The guard was dropped without a word of the body.
-    Lost,
+    Lost {
+        /// What it had put out.
+        output: Option<Output>,
+    },
 }
 
 /// What a command is answered at once.
@@ -320,12 +414,21 @@ pub enum Reply {
     Done,
     /// A turn began.
     Turn(RunRef),
+    /// The waiter whose limit passed has its answer, or is given it now.
+    Answered,
     /// The jobs exist.
     Launched(Launched),
+    /// The message is posted.
+    Posted {
+        /// False where it was known and nothing was posted (J-21).
+        created: bool,
+    },
     /// What became of each stopped job, in launch order.
     Stopped(Vec<(JobId, Stopped)>),
     /// True where the job has more time now; false where it is over or stopping, or has no limit that could move.
     Extended(bool),
+    /// What became of the foreground calls.
+    Promoted(Promotion),
     /// Nothing was done.
     Refused(Refusal),
 }
@@ -416,6 +519,29 @@ pub enum Refusal {
         /// The bound.
         max: usize,
     },
+    /// Too few members.
+    #[error("{members} members; a group here has at least {min}: launch a single job by itself")]
+    TooFew {
+        /// How many were given.
+        members: usize,
+        /// The bound.
+        min: usize,
+    },
+    /// The tree has launched all that it may.
+    #[error(
+        "{asked} jobs more, after {spawned}; a session's tree has at most {max} for life: open another session"
+    )]
+    SpawnTotal {
+        /// Jobs of the tree so far.
+        spawned: u32,
+        /// Jobs of the call.
+        asked: usize,
+        /// The bound.
+        max: u32,
+    },
+    /// A session's bounds make no sense.
+    #[error("{0}")]
+    BadBounds(BoundsError),
     /// An id stands twice in one call.
     #[error("job id `{0}` stands twice in one call")]
     DuplicateId(JobId),
@@ -442,6 +568,33 @@ pub enum Refusal {
         /// What is wrong.
         error: SpecError,
     },
+    /// A follow-up cannot be answered any more, or not yet.
+    #[error("job `{job}` did not accept it: {why}")]
+    NotAccepted {
+        /// The job.
+        job: JobId,
+        /// Why.
+        why: NotAccepted,
+    },
+    /// A prompt or a message is too long.
+    #[error("{}{bytes} bytes; at most {max} are allowed: put the rest into a file", of_job(.index))]
+    TooLarge {
+        /// The job's place in the call, from 0; none of a message.
+        index: Option<usize>,
+        /// Its length.
+        bytes: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// Too many messages wait there.
+    #[error("{max} messages wait there already; let some be taken first")]
+    InboxFull {
+        /// The bound.
+        max: usize,
+    },
+    /// A run that takes no more follow-ups has some left.
+    #[error("{0} follow-ups are left to be taken")]
+    MessagesLeft(usize),
     /// A limit cannot be set to this.
     #[error("{0}")]
     BadLimit(SpecError),
@@ -472,6 +625,11 @@ pub enum Refusal {
     DuplicateWaiter(WaiterId),
 }
 
+/// Begins a text that is about one job of a call.
+fn of_job(index: &Option<usize>) -> String {
+    index.map_or_else(String::new, |index| format!("job {index}: a prompt of "))
+}
+
 impl Refusal {
     /// A stable name; each has a row in `docs/errors.md`.
     pub const fn code(&self) -> &'static str {
@@ -489,10 +647,17 @@ impl Refusal {
             Self::ForeignGroup(_) => "foreign_group",
             Self::Empty => "empty",
             Self::TooMany { .. } => "too_many",
+            Self::TooFew { .. } => "too_few",
+            Self::SpawnTotal { .. } => "spawn_total",
+            Self::BadBounds(_) => "bad_bounds",
             Self::DuplicateId(_) => "duplicate_id",
             Self::IdInUse(_) => "id_in_use",
             Self::StillReaping { .. } => "still_reaping",
             Self::BadSpec { .. } => "bad_spec",
+            Self::NotAccepted { .. } => "not_accepted",
+            Self::TooLarge { .. } => "too_large",
+            Self::InboxFull { .. } => "inbox_full",
+            Self::MessagesLeft(_) => "messages_left",
             Self::BadLimit(_) => "bad_limit",
             Self::BadPolicy(_) => "bad_policy",
             Self::QueueFull { .. } => "queue_full",

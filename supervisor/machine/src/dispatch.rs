@@ -1,62 +1,106 @@
-//! Starting queued jobs while slots are free: round robin over sessions, launch order inside one (SC-9).
+//! Giving out free slots: round robin over session trees, launch order inside one (SC-9).
 
 use fanin_protocol::record::RunStarted;
 use fanin_protocol::{Fence, NodeId};
 
 use crate::command::{RunNode, RunRef};
 use crate::effect::Effect;
+use crate::lend;
 use crate::out::Out;
-use crate::state::{Job, JobKey, State};
+use crate::state::{Closing, Job, JobKey, SessionKey, State};
 use crate::{activity, circuit};
 
 /// Puts a queued job in line.
 pub(crate) fn enqueue(state: &mut State, key: JobKey) {
     let Some(session) = state.job(key).map(|job| job.session) else { return };
-    let line = state.memory.ready.entry(session).or_default();
-    if line.is_empty() {
-        state.memory.round.push_back(session);
-    }
-    line.push_back(key);
+    state.memory.ready.entry(session).or_default().push_back(key);
+    join_round(state, session);
 }
 
-/// Starts the next job; false where no slot is free or nobody waits.
+/// The session has something in line: it takes part in the round, once.
+pub(crate) fn join_round(state: &mut State, session: SessionKey) {
+    if !state.memory.lending.parked.contains(&session) && state.memory.in_round.insert(session) {
+        state.memory.round.push_back(session);
+    }
+}
+
+/// A slot of the session's tree may be free again.
+pub(crate) fn slot_back(state: &mut State, session: SessionKey) {
+    if state.memory.lending.parked.remove(&session) {
+        join_round(state, session);
+    }
+}
+
+/// Gives a free slot to the next in turn; false where no slot is free or nobody waits. In one session those that have
+/// lent theirs come before new starts (SC-10). Nothing starts once the end has begun.
 pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
-    let free = state.memory.settings.slots.is_none_or(|slots| state.facts.running < slots);
-    if !free {
+    if !lend::is_any_free(state) {
         return false;
     }
-    let now = state.memory.clock.mono();
-    let facts = &state.facts;
-    let may_start = |key: JobKey| {
-        facts.jobs.get(key.index()).is_some_and(Job::awaits_start) && facts.going_above(key).is_none()
-    };
-    if let Some(key) = state.memory.starts.pop(now, may_start) {
+    if state.memory.closing == Closing::No
+        && let Some(key) = next_aside(state)
+    {
         start(state, key, out);
         return true;
     }
     while let Some(session) = state.memory.round.pop_front() {
-        let Some(line) = state.memory.ready.get_mut(&session) else { continue };
-        // Those that ended in the queue cost their session no turn, nor do those whose kind may not start now. One
-        // below a node that goes is over as soon as its record comes.
-        let starts = &mut state.memory.starts;
-        let facts = &state.facts;
-        let may_start = |key: &JobKey| {
-            let job = facts.jobs.get(key.index()).filter(|job| job.awaits_start());
-            job.is_some_and(|job| facts.going_above(*key).is_none() && !starts.hold(job.kind, *key, now))
-        };
-        let key = std::iter::from_fn(|| line.pop_front()).find(may_start);
-        if line.is_empty() {
-            state.memory.ready.remove(&session);
-        } else {
-            state.memory.round.push_back(session);
+        state.memory.in_round.remove(&session);
+        if !lend::is_free(state, session) {
+            state.memory.lending.parked.insert(session);
+            continue;
         }
-        if let Some(key) = key {
+        if let Some(key) = lend::next_asking(state, session) {
+            join_round(state, session);
+            lend::grant(state, key, session, out);
+            return true;
+        }
+        if state.memory.closing == Closing::No
+            && let Some(key) = next_queued(state, session)
+        {
             start(state, key, out);
             return true;
         }
     }
     circuit::arm(state);
     false
+}
+
+/// The next of those that stood aside because of their kind. They had their turn; one whose tree has no slot for it, or
+/// owes one, stands in line again.
+fn next_aside(state: &mut State) -> Option<JobKey> {
+    let now = state.memory.clock.mono();
+    loop {
+        let facts = &state.facts;
+        let may_start = |key: JobKey| {
+            facts.jobs.get(key.index()).is_some_and(Job::awaits_start) && facts.going_above(key).is_none()
+        };
+        let key = state.memory.starts.pop(now, may_start)?;
+        let session = state.job(key)?.session;
+        if lend::is_free(state, session) && !state.memory.lending.asking.contains_key(&session) {
+            return Some(key);
+        }
+        enqueue(state, key);
+    }
+}
+
+/// The next job of a session to be started; the session goes to the end of the round where it has more.
+fn next_queued(state: &mut State, session: SessionKey) -> Option<JobKey> {
+    let now = state.memory.clock.mono();
+    let line = state.memory.ready.get_mut(&session)?;
+    // Those that ended in the queue cost their session no turn, nor do those whose kind may not start now. One below a
+    // node that goes is over as soon as its record comes.
+    let (starts, facts) = (&mut state.memory.starts, &state.facts);
+    let may_start = |key: &JobKey| {
+        let job = facts.jobs.get(key.index()).filter(|job| job.awaits_start());
+        job.is_some_and(|job| facts.going_above(*key).is_none() && !starts.hold(job.kind, *key, now))
+    };
+    let key = std::iter::from_fn(|| line.pop_front()).find(may_start);
+    if line.is_empty() {
+        state.memory.ready.remove(&session);
+    } else {
+        join_round(state, session);
+    }
+    key
 }
 
 /// Writes `run.started` before anything is spawned (J-2).

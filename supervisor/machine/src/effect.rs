@@ -1,11 +1,12 @@
-//! What the machine asks of the outside: six effects. `Deliver` comes with the first sink.
+//! What the machine asks of the outside: the model's six effects.
 
 use std::sync::Arc;
 
-use fanin_protocol::{CombinedResult, JobId, Lifetime, ResultEntry, Spec};
+use fanin_protocol::{CombinedResult, JobId, Lifetime, MessageId, ResultEntry, Spec};
 
 use crate::clock::Mono;
 use crate::command::{RunRef, WaiterId};
+use crate::foreground::Background;
 
 /// An effect. The host carries them out in order, each once.
 #[derive(Debug, Clone)]
@@ -31,6 +32,17 @@ pub enum Effect {
         stage: KillStage,
         /// The host's mark.
         tag: u64,
+    },
+    /// Give a run a follow-up.
+    Deliver {
+        /// The run.
+        run: RunRef,
+        /// The host's mark.
+        tag: u64,
+        /// The message's key, for the report that it was taken.
+        key: MessageId,
+        /// Its text.
+        text: Arc<str>,
     },
     /// Give a waiter its answer.
     Answer {
@@ -86,6 +98,17 @@ pub enum Answer {
     },
     /// The parent's wake.
     Wake(Arc<CombinedResult>),
+    /// A user's words.
+    Words {
+        /// The message's key.
+        key: MessageId,
+        /// The words.
+        text: Arc<str>,
+    },
+    /// Of a foreground call: it is one no more. The jobs go on, and their result comes as a wake.
+    Promoted,
+    /// Nobody waits for the job in the foreground.
+    Background(Background),
     /// The group was voided: its parent ended first.
     Voided,
     /// No run is open.

@@ -9,7 +9,7 @@ use crate::job::Ending;
 use crate::out::Out;
 use crate::state::{Closing, GroupKey, JobKey, Node, SessionKey, Settings, State};
 use crate::stop::Intent;
-use crate::{dispatch, group, job, launch, retry, run, session, stop, sweep};
+use crate::{dispatch, group, job, launch, message, retry, run, session, stop, sweep};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
 pub(crate) fn is_open(state: &State) -> bool {
@@ -34,11 +34,8 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
     let older = older_runs(state);
     for node in &older {
         let Node::Job(key) = *node else { continue };
-        // What a node above was told before the crash counts for this one too (SC-2). One that a crash interrupted was
-        // told nothing: those below it were interrupted with it, also where this recovery was cut short.
-        if state.facts.is_told_above(key) {
-            sweep::catch_up(state, key, out);
-        }
+        // What a node above was told before the crash counts for this one too (SC-2).
+        sweep::catch_up(state, key, out);
     }
     for node in older {
         close_run(state, node, out);
@@ -74,6 +71,9 @@ fn older_runs(state: &State) -> Vec<Node> {
 fn close_run(state: &mut State, node: Node, out: &mut Out) {
     let Some(fence) = run::open_fence(state, node) else { return };
     run::close_parts(state, node, out);
+    if let Node::Job(key) = node {
+        message::run_over(state, key, out);
+    }
     out.record(
         state,
         RunEnded {

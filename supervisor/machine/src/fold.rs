@@ -7,8 +7,8 @@ use fanin_protocol::record::{
     MessageTaken, Next, RunEnded, RunStarted, StopTarget,
 };
 use fanin_protocol::{
-    About, Counts, Entry, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, Record, Seq, SessionId,
-    ToolPart,
+    About, Bounds, Counts, Entry, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, Record, Seq,
+    SessionId, ToolPart,
 };
 
 use crate::state::{
@@ -51,7 +51,7 @@ impl Near {
 /// What a record is about, and which run.
 pub(crate) type Subject = (Arc<About>, Option<Fence>);
 
-type Applied = Result<Subject, &'static str>;
+pub(crate) type Applied = Result<Subject, &'static str>;
 
 impl Facts {
     /// Applies a record and says what it is about.
@@ -109,7 +109,7 @@ impl Facts {
                 self.closed = true;
                 Ok(nothing())
             }
-            Record::SessionOpened(body) => self.session_opened(&body.session),
+            Record::SessionOpened(body) => self.session_opened(&body.session, body.bounds),
             Record::SessionClosed(body) => self.session_closed(&body.session),
             Record::JobQueued(body) => self.job_queued(seq, ts_ms, body, hint),
             Record::JobStopping(body) => self.job_stopping(body, hint),
@@ -119,8 +119,9 @@ impl Facts {
             Record::RunEnded(body) => self.run_ended(body, hint),
             Record::ToolPart(part) => self.part(part, hint),
             Record::GroupSealed(body) => self.group_sealed(ts_ms, body),
-            Record::GroupFired(body) => self.group_fired(body),
+            Record::GroupFired(body) => self.group_fired(seq, body),
             Record::GroupVoided(body) => self.group_voided(body),
+            Record::MessagePosted(body) => self.message_posted(seq, body),
             Record::MessageTaken(body) => self.message_taken(body),
             Record::LimitsSet(body) => self.limits_set(body, hint),
             Record::Note(body) => {
@@ -130,13 +131,13 @@ impl Facts {
                 Ok((about.unwrap_or_default(), body.run))
             }
             // No command of this version produces them; an older reader of them would be this one.
-            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) => {
+            Record::MessageSent(_) | Record::Usage(_) => {
                 Err("this version does not know what follows from it")
             }
         }
     }
 
-    fn session_opened(&mut self, id: &SessionId) -> Applied {
+    fn session_opened(&mut self, id: &SessionId, bounds: Bounds) -> Applied {
         let key = SessionKey(next_key(self.sessions.len())?);
         let sessions = &self.sessions;
         let is = |key: SessionKey| sessions.get(key.index()).is_some_and(|session| session.id == *id);
@@ -152,6 +153,10 @@ impl Facts {
             turns: 0,
             turn_group: None,
             below: Below::default(),
+            bounds,
+            spawned: 0,
+            queued: 0,
+            running: 0,
         });
         Ok((about, None))
     }
@@ -219,9 +224,14 @@ impl Facts {
             last: None,
             ended: None,
             taken: false,
+            unanswered: 0,
             below: None,
         });
         self.queued += 1;
+        if let Some(session) = self.sessions.get_mut(session.index()) {
+            session.spawned = session.spawned.saturating_add(1);
+            session.queued += 1;
+        }
         Ok(self.about_job(key))
     }
 
@@ -268,6 +278,7 @@ impl Facts {
             sealed_at_ms: 0,
             counts: Counts::default(),
             fired: None,
+            fired_at: Seq(0),
             voided: None,
             results_taken: 0,
             taken: false,
@@ -312,9 +323,12 @@ impl Facts {
             completed_anyway: body.completed_anyway,
             at_ms,
         });
-        let group = job.group;
+        let (group, session) = (job.group, job.session);
         if was_queued {
             self.queued -= 1;
+            if let Some(session) = self.sessions.get_mut(session.index()) {
+                session.queued -= 1;
+            }
         }
         if let Some(counted) = self.groups.get_mut(group.index()) {
             counted.counts.add(body.status);
@@ -345,9 +359,14 @@ impl Facts {
                 job.run = Some(open(job.kind == JobKind::Closure));
                 job.runs += 1;
                 job.started_at_ms.get_or_insert(ts_ms);
+                let session = job.session;
                 self.opened(fence, Node::Job(key));
                 self.running += 1;
                 self.queued -= 1;
+                if let Some(session) = self.sessions.get_mut(session.index()) {
+                    session.running += 1;
+                    session.queued -= 1;
+                }
                 Ok(self.about_job(key))
             }
         }
@@ -383,7 +402,8 @@ impl Facts {
             }
             Node::Job(key) => {
                 self.running -= 1;
-                self.queued += u32::from(matches!(body.next, Next::Retry { .. }));
+                let again = u32::from(matches!(body.next, Next::Retry { .. }));
+                self.queued += again;
                 if let Some(job) = self.jobs.get_mut(key.index()) {
                     job.run = None;
                     job.last = Some(LastRun {
@@ -392,6 +412,11 @@ impl Facts {
                         code: body.code,
                         details: details(body),
                     });
+                    let session = job.session;
+                    if let Some(session) = self.sessions.get_mut(session.index()) {
+                        session.running -= 1;
+                        session.queued += again;
+                    }
                 }
             }
         }
@@ -450,7 +475,7 @@ impl Facts {
         Ok(self.about_group(key))
     }
 
-    fn group_fired(&mut self, body: &GroupFired) -> Applied {
+    fn group_fired(&mut self, seq: Seq, body: &GroupFired) -> Applied {
         let (key, group) = self.find_group(&body.group)?;
         if group.fired.is_some() || group.voided.is_some() {
             return Err("the group has fired or is voided");
@@ -460,6 +485,7 @@ impl Facts {
         }
         let payload = body.payload.reveal().ok_or("it has no payload")?;
         group.fired = Some(Arc::clone(payload));
+        group.fired_at = seq;
         let parent = group.parent;
         if let Some(below) = self.below_mut(parent) {
             below.open.remove(&key);
@@ -503,6 +529,9 @@ impl Facts {
     fn message_taken(&mut self, body: &MessageTaken) -> Applied {
         // All of it is looked at before anything changes.
         let (groups, jobs) = (self.owed_groups(&body.keys)?, self.owed_results(&body.results)?);
+        let posts = self.owed_posts(&body.messages)?;
+        let to = posts.first().map(|(node, _)| *node);
+        self.take_posts(posts, body.by);
         for key in &groups {
             let Some(group) = self.groups.get_mut(key.index()) else { continue };
             group.taken = true;
@@ -529,7 +558,7 @@ impl Facts {
             // Of several groups only the session is the same.
             ([key, ..], _) => self.about_session_of(*key),
             ([], Some(key)) => self.about_group_of(*key),
-            ([], None) => nothing(),
+            ([], None) => to.map_or_else(nothing, |node| self.about(node)),
         })
     }
 
@@ -610,7 +639,7 @@ impl Facts {
         }
     }
 
-    fn about(&self, node: Node) -> Subject {
+    pub(crate) fn about(&self, node: Node) -> Subject {
         match node {
             Node::Job(key) => self.about_job(key),
             Node::Session(key) => self.sessions.get(key.index()).map_or_else(nothing, |session| {
@@ -665,7 +694,7 @@ fn nothing() -> Subject {
 }
 
 /// All of these, where each is there and none twice.
-fn distinct<K: Copy + Ord>(keys: impl Iterator<Item = Option<K>>) -> Option<Vec<K>> {
+pub(crate) fn distinct<K: Copy + Ord>(keys: impl Iterator<Item = Option<K>>) -> Option<Vec<K>> {
     let keys = keys.collect::<Option<Vec<K>>>()?;
     let mut sorted = keys.clone();
     sorted.sort_unstable();

@@ -87,7 +87,10 @@ pub(crate) fn close_taken(state: &mut State, key: GroupKey, out: &mut Out) {
     let Some(group) = state.group(key) else { return };
     if group.fired.is_some() && !group.taken && waiter::all_taken(state, key) {
         let keys = vec![group.id.clone()];
-        out.record(state, MessageTaken { keys, results: Vec::new(), by: TakenBy::Results });
+        out.record(
+            state,
+            MessageTaken { keys, results: Vec::new(), messages: Vec::new(), by: TakenBy::Results },
+        );
     }
 }
 

@@ -4,45 +4,83 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fanin_protocol::record::{MessageTaken, TakenBy};
-use fanin_protocol::{CombinedResult, GroupId};
+use fanin_protocol::{CombinedResult, GroupId, Seq};
 
 use crate::command::{Refusal, Reply, WaiterId};
 use crate::effect::{Answer, Effect};
+use crate::lend;
 use crate::out::Out;
 use crate::state::{GroupKey, JobKey, Node, State};
 use crate::waiter::{self, Offer, Wants};
 
-/// Hands owed messages to those who ask for them, oldest first.
+/// The next thing for a taker.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    Group(GroupKey),
+    Post((Node, Seq)),
+}
+
+/// Hands owed messages to those who ask for them, oldest first: results, and to those who ask for whatever comes also
+/// what was posted, in the one order in which they came (S-2).
 ///
 /// A busy parent's messages stay owed until its turn ends (W-4); one that a waiter covers or holds waits for it.
 pub(crate) fn settle(state: &mut State, key: Node, out: &mut Out) {
-    while let Some((taker, message)) = next_offer(state, key) {
-        let Some(result) = with_references(state, message) else { return };
+    while let Some((taker, next)) = next_offer(state, key) {
+        if lend::defers(state, taker) {
+            return;
+        }
+        let (offer, answer) = match next {
+            Next::Group(group) => {
+                let Some(result) = with_references(state, group) else { return };
+                state.memory.offered.insert(group, taker);
+                (Offer { message: Some(group), ..Offer::default() }, Answer::Wake(result))
+            }
+            Next::Post(place) => {
+                let Some(posted) = state.facts.posted.get(&place) else { return };
+                let (key, text) = (posted.key.clone(), Arc::clone(&posted.text));
+                state.memory.offered_posts.insert(place, taker);
+                (Offer { post: Some(place), ..Offer::default() }, Answer::Words { key, text })
+            }
+        };
         if let Some(takers) = state.memory.takers.get_mut(&key) {
             takers.retain(|id| *id != taker);
         }
         if let Some(waiter) = state.memory.waiters.get_mut(&taker) {
-            waiter.offer = Some(Offer { results: Vec::new(), message: Some(message) });
+            waiter.offer = Some(offer);
         }
-        state.memory.offered.insert(message, taker);
-        out.effect(Effect::Answer { waiter: taker, answer: Answer::Wake(result) });
+        out.effect(Effect::Answer { waiter: taker, answer });
     }
 }
 
-/// The next taker and the next message for it.
-fn next_offer(state: &State, key: Node) -> Option<(WaiterId, GroupKey)> {
+/// The first taker for whom something is there, and what that is.
+fn next_offer(state: &State, key: Node) -> Option<(WaiterId, Next)> {
     if state.facts.is_going(key) || state.is_in_turn(key) {
         return None;
     }
-    let taker = *state.memory.takers.get(&key)?.front()?;
-    let message = state
+    let takers = state.memory.takers.get(&key)?;
+    let group = state
         .facts
-        .below(key)?
-        .inbox
-        .iter()
-        .copied()
-        .find(|message| !state.memory.offered.contains_key(message) && !waiter::holds(state, *message))?;
-    Some((taker, message))
+        .below(key)
+        .into_iter()
+        .flat_map(|below| below.inbox.iter().copied())
+        .find(|message| !state.memory.offered.contains_key(message) && !waiter::holds(state, *message));
+    let post = state
+        .facts
+        .posts(key)
+        .map(|(place, _)| place)
+        .find(|place| !state.memory.offered_posts.contains_key(place));
+    takers.iter().find_map(|taker| {
+        let takes_posts = matches!(state.memory.waiters.get(taker)?.wants, Wants::Message(_));
+        let post = post.filter(|_| takes_posts);
+        let fired_at = |group: GroupKey| state.group(group).map(|group| group.fired_at);
+        let next = match (group, post) {
+            (Some(group), Some(post)) if fired_at(group).is_some_and(|at| at < post.1) => Next::Group(group),
+            (_, Some(post)) => Next::Post(post),
+            (Some(group), None) => Next::Group(group),
+            (None, None) => return None,
+        };
+        Some((*taker, next))
+    })
 }
 
 /// The message as it is delivered now: what a wait took before is a reference (BAR-15).
@@ -71,7 +109,11 @@ pub(crate) fn ack(state: &mut State, id: WaiterId, out: &mut Out) -> Result<Repl
         waiter::wake_inbox(state, &waiter);
         return Ok(Reply::Done);
     };
-    let by = if matches!(waiter.wants, Wants::Wake(_)) { TakenBy::Inbox } else { TakenBy::Waiter };
+    let by = if matches!(waiter.wants, Wants::Wake(_) | Wants::Message(_)) {
+        TakenBy::Inbox
+    } else {
+        TakenBy::Waiter
+    };
     let taken: BTreeSet<JobKey> =
         offer.results.iter().copied().filter(|key| !waiter::is_taken(state, *key)).collect();
     let mut groups: BTreeSet<GroupKey> =
@@ -91,8 +133,14 @@ pub(crate) fn ack(state: &mut State, id: WaiterId, out: &mut Out) -> Result<Repl
         .collect();
     let keys: Vec<GroupId> =
         groups.iter().filter_map(|key| state.group(*key)).map(|group| group.id.clone()).collect();
-    if !keys.is_empty() || !results.is_empty() {
-        out.record(state, MessageTaken { keys, results, by });
+    let messages: Vec<_> = offer
+        .post
+        .and_then(|place| state.facts.posted.get(&place))
+        .map(|posted| posted.key.clone())
+        .into_iter()
+        .collect();
+    if !keys.is_empty() || !results.is_empty() || !messages.is_empty() {
+        out.record(state, MessageTaken { keys, results, messages, by });
     }
     waiter::wake_inbox(state, &waiter);
     Ok(Reply::Done)

@@ -7,7 +7,7 @@ use crate::effect::Effect;
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::Owner;
-use crate::{activity, run, stop, sweep, waiter};
+use crate::{activity, message, run, stop, sweep, waiter};
 
 /// How a job ends.
 #[derive(Debug, Clone, Copy)]
@@ -71,10 +71,7 @@ pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
         }
         return;
     }
-    if state.facts.is_told_above(key) {
-        // Its children were over before the stop from above reached it: it ends after that stop all the same (SC-2).
-        sweep::catch_up(state, key, out);
-    }
+    sweep::catch_up(state, key, out);
     let Some(job) = state.job(key) else { return };
     let Some(last) = &job.last else { return };
     let completed = last.outcome == RunOutcome::Completed;
@@ -131,6 +128,7 @@ pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(fence) = run::open_fence(state, Node::Job(key)) else { return };
     sweep::catch_up(state, key, out);
     run::close_parts(state, Node::Job(key), out);
+    message::run_over(state, key, out);
     let Some(job) = state.job(key) else { return };
     let (id, Some(stop)) = (job.id.clone(), job.stop) else { return };
     let status = match stop.target {

@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
-use fanin_protocol::limits::{GROUP_MEMBERS_MAX, LABEL_BYTES_MAX, QUEUE_JOBS_MAX};
+use fanin_protocol::limits::LABEL_BYTES_MAX;
 use fanin_protocol::record::JobQueued;
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{GroupId, Private};
 
 use crate::again;
+use crate::bounds;
 use crate::command::{Launch, Launched, Member, Refusal, Reply};
 use crate::dispatch;
 use crate::fold::Near;
@@ -21,7 +22,7 @@ use crate::tree;
 pub(crate) fn launch(state: &mut State, request: Launch, out: &mut Out) -> Result<Reply, Refusal> {
     let parent = tree::find(state, &request.parent)?;
     tree::check_stays(state, parent)?;
-    tree::check_depth(state, parent)?;
+    bounds::check_depth(state, parent)?;
     if let Some(known) = known_group(state, &request, parent)? {
         return Ok(Reply::Launched(known));
     }
@@ -65,14 +66,8 @@ fn check(state: &State, request: &Launch, parent: Node) -> Result<(), Refusal> {
     if members == 0 {
         return Err(Refusal::Empty);
     }
-    if members > GROUP_MEMBERS_MAX {
-        return Err(Refusal::TooMany { members, max: GROUP_MEMBERS_MAX });
-    }
+    bounds::check(state, request, parent)?;
     request.policy.check(members).map_err(Refusal::BadPolicy)?;
-    let queued = state.facts.queued as usize;
-    if queued + members > QUEUE_JOBS_MAX {
-        return Err(Refusal::QueueFull { queued, asked: members, max: QUEUE_JOBS_MAX });
-    }
     let mut seen = HashSet::new();
     for (index, member) in request.members.iter().enumerate() {
         if !member.is_fresh && !seen.insert(&member.id) {
@@ -112,6 +107,7 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
     state.facts.job_index.reserve(members);
     state.memory.tags.reserve(members);
     out.records.reserve(members.saturating_add(1));
+    let spawned = bounds::spawned(state, parent);
     let mut jobs = Vec::with_capacity(members);
     let mut hint = Near::Unknown;
     for (index, member) in (first..).zip(request.members) {
@@ -123,6 +119,9 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
     }
     if !in_turn && let Some(key) = state.facts.group_key(&group) {
         session::seal(state, key, request.policy, None, out);
+    }
+    if let Some(newest) = jobs.last() {
+        bounds::note_total(state, *newest, spawned, out);
     }
     let jobs =
         jobs.into_iter().filter_map(|key| state.job(key).map(|job| (job.id.clone(), job.lifetime))).collect();

@@ -6,6 +6,7 @@
 
 mod activity;
 mod again;
+mod bounds;
 mod circuit;
 mod clock;
 mod command;
@@ -14,14 +15,17 @@ mod effect;
 mod epoch;
 mod fence;
 mod fold;
+mod foreground;
 mod group;
 pub mod guard;
 mod inbox;
 mod intake;
 mod job;
 mod launch;
+mod lend;
 mod limit;
 pub mod log;
+mod message;
 mod out;
 pub mod pump;
 mod quiet;
@@ -45,12 +49,14 @@ pub mod why;
 
 pub use clock::{Mono, Now};
 pub use command::{
-    Bound, Close, Command, Ended, Launch, Launched, Limit, Member, Open, Parent, Rate, Refusal, Reply,
-    Report, RunNode, RunRef, Said, SessionCommand, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
+    Bound, Close, Command, Ended, Launch, Launched, Leave, Limit, Member, NotAccepted, Open, Parent, Post,
+    PostTarget, Rate, Refusal, Release, Reply, Report, RunNode, RunRef, Said, SessionCommand, SessionOpen,
+    Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
 };
 pub use effect::{Answer, Effect, KillStage};
 pub use fold::FoldError;
+pub use foreground::{Background, PromoteTarget, Promotion};
 pub use out::Out;
 pub use state::{Facts, GroupKey, JobKey, SessionKey, State};
 pub use step::step;
-pub use view::{Held, JobFilter};
+pub use view::{Held, JobFilter, Named};

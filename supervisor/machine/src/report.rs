@@ -8,9 +8,9 @@ use fanin_protocol::{Cause, Code, JobKind, PartKind, PartState, ToolPart, text};
 
 use crate::command::{Bound, Ended, Refusal, Reply, Report, Said};
 use crate::out::Out;
-use crate::state::{JobKey, Node, State};
+use crate::state::{JobKey, Node, State, StopIntent};
 use crate::timers::{Owner, Purpose};
-use crate::{activity, circuit, job, repeats, retry, run, session, sweep, tree, waiter};
+use crate::{activity, circuit, job, message, repeats, retry, run, session, sweep, tree, waiter};
 
 /// Takes in a report; its fence was checked.
 pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result<Reply, Refusal> {
@@ -36,13 +36,16 @@ pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result
                 activity::beat(state, key, report.run.fence, at, out);
             }
         }
+        Said::Listens => message::listen(state, report.run),
+        Said::Silent => return message::silence(state, report.run),
+        Said::Took(key) => message::took(state, report.run, key, out),
         Said::Ended(ended) => match node {
             Node::Job(key) => run_ended(state, key, ended, out),
             Node::Session(key) => {
                 let outcome = match ended {
                     Ended::Completed { .. } => RunOutcome::Completed,
                     Ended::Failed { .. } => RunOutcome::Failed,
-                    Ended::Lost => RunOutcome::Cancelled,
+                    Ended::Lost { .. } => RunOutcome::Cancelled,
                 };
                 session::end_turn(state, key, outcome, out);
             }
@@ -74,6 +77,9 @@ fn part(
     };
     let Some(part) = next else { return };
     let Node::Job(key) = node else { return out.record(state, part) };
+    if part.kind == PartKind::Question {
+        state.memory.dirty.lends.push_back(key);
+    }
     out.record_of(state, key, part);
     activity::part_moved(state, key);
     if is_new && kind == PartKind::Tool {
@@ -89,6 +95,7 @@ fn shortened(text: Arc<str>) -> Arc<str> {
 fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     sweep::catch_up(state, key, out);
     run::close_parts(state, Node::Job(key), out);
+    let unanswered = message::run_over(state, key, out);
     let Some(job) = state.job(key) else { return };
     let Some(open) = &job.run else { return };
     let is_safe = matches!(ended, Ended::Failed { is_safe: true, .. });
@@ -102,6 +109,13 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
             let (cause, code) = (Some(Cause::Failed), Some(Code::NoOutput));
             RunEnded { outcome: RunOutcome::Failed, cause, code, message, exit, output, left, ..plain }
         }
+        Ended::Completed { output, exit, left } if unanswered > 0 => {
+            // It had accepted them: the job does not end well before they are taken (J-6, J-24).
+            let message =
+                Some(format!("it ended and left {unanswered} accepted follow-ups unanswered").into());
+            let (cause, code) = (Some(Cause::Failed), Some(Code::Unanswered));
+            RunEnded { outcome: RunOutcome::Failed, cause, code, message, exit, output, left, ..plain }
+        }
         Ended::Completed { output, exit, left } => RunEnded { output, exit, left, ..plain },
         Ended::Failed { cause, code, message, output, exit, left, is_safe: _ } => RunEnded {
             outcome: RunOutcome::Failed,
@@ -113,32 +127,15 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
             left,
             ..plain
         },
-        Ended::Lost => RunEnded {
+        Ended::Lost { output } => RunEnded {
+            output,
             outcome: RunOutcome::Interrupted,
             cause: Some(Cause::Interrupted),
             message: Some("the task was dropped before it ended".into()),
             ..plain
         },
     };
-    let record = match job.stop {
-        None => by_itself,
-        // A run that ended well although it was told to stop keeps that outcome: its effects happened. The job's
-        // status follows the wish all the same.
-        Some(_) if by_itself.outcome == RunOutcome::Completed => by_itself,
-        Some(stop) => RunEnded {
-            outcome: match stop.target {
-                StopTarget::Cancelled | StopTarget::Requeue => RunOutcome::Cancelled,
-                StopTarget::Error => RunOutcome::Failed,
-            },
-            cause: Some(stop.cause),
-            code: stop.code,
-            message: match stop.target {
-                StopTarget::Error => activity::message(state, key, by_itself.message),
-                StopTarget::Cancelled | StopTarget::Requeue => by_itself.message,
-            },
-            ..by_itself
-        },
-    };
+    let record = as_wished(state, key, job.stop, by_itself);
     let record = RunEnded { next: retry::next(state, key, &record, is_safe), ..record };
     let (fence, kind) = (record.run, job.kind);
     let start_failed = is_failed_start(&record, is_safe);
@@ -161,6 +158,29 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
         circuit::failed(state, kind, out);
     }
     state.memory.dirty.jobs.push_back(key);
+}
+
+/// How a run counts whose job was told to stop.
+fn as_wished(state: &State, key: JobKey, stop: Option<StopIntent>, by_itself: RunEnded) -> RunEnded {
+    match stop {
+        None => by_itself,
+        // A run that ended well although it was told to stop keeps that outcome: its effects happened. The job's
+        // status follows the wish all the same.
+        Some(_) if by_itself.outcome == RunOutcome::Completed => by_itself,
+        Some(stop) => RunEnded {
+            outcome: match stop.target {
+                StopTarget::Cancelled | StopTarget::Requeue => RunOutcome::Cancelled,
+                StopTarget::Error => RunOutcome::Failed,
+            },
+            cause: Some(stop.cause),
+            code: stop.code,
+            message: match stop.target {
+                StopTarget::Error => activity::message(state, key, by_itself.message),
+                StopTarget::Cancelled | StopTarget::Requeue => by_itself.message,
+            },
+            ..by_itself
+        },
+    }
 }
 
 /// True where the start failed and the job's own spec is not to blame: only then does it say something of its kind.

@@ -99,6 +99,7 @@ pub(crate) fn entry(state: &State, key: JobKey, share: usize) -> Option<ResultEn
         output: last
             .and_then(|last| last.output.as_ref())
             .map(|output| entry_output(job, output, share.min(RESULT_ENTRY_BYTES_MAX))),
+        unanswered: job.unanswered,
         reference: false,
     };
     entry.set_exit(last.and_then(|last| last.exit));

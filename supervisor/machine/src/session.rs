@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fanin_protocol::record::{GroupSealed, RunEnded, RunOutcome, RunStarted, SessionClosed, SessionOpened};
 use fanin_protocol::{Fence, JobId, NodeId, Policy, SessionId};
 
-use crate::command::{Refusal, Reply, RunNode, RunRef};
+use crate::command::{Refusal, Reply, RunNode, RunRef, SessionOpen};
 use crate::out::Out;
 use crate::state::{Closing, GroupKey, Node, SessionKey, State};
 use crate::{group, run, sweep};
@@ -20,12 +20,14 @@ pub(crate) fn find(state: &State, id: &SessionId) -> Result<SessionKey, Refusal>
 }
 
 /// Opens a session, or finds it open.
-pub(crate) fn open(state: &mut State, id: SessionId, out: &mut Out) -> Result<Reply, Refusal> {
-    match find(state, &id) {
+pub(crate) fn open(state: &mut State, open: SessionOpen, out: &mut Out) -> Result<Reply, Refusal> {
+    let SessionOpen { id: session, profile, bounds } = open;
+    match find(state, &session) {
         Ok(_) => Ok(Reply::Done),
         Err(Refusal::UnknownSession(_)) if state.memory.closing > Closing::No => Err(Refusal::Draining),
         Err(Refusal::UnknownSession(_)) => {
-            out.record(state, SessionOpened { session: id });
+            bounds.check().map_err(Refusal::BadBounds)?;
+            out.record(state, SessionOpened { session, profile, bounds });
             Ok(Reply::Done)
         }
         Err(refusal) => Err(refusal),

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::{
-    About, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Left, Lifetime,
-    LogId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status,
+    About, Bounds, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Left,
+    Lifetime, LogId, MessageId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status,
 };
 
 use crate::activity::Clocks;
 use crate::circuit::Starts;
 use crate::clock::{Clock, Mono};
 use crate::command::WaiterId;
+use crate::lend::Lending;
 use crate::repeats::Repeat;
 use crate::sweep::Sweep;
 use crate::timers::Timers;
@@ -83,6 +84,10 @@ pub struct Facts {
     pub(crate) session_index: Index<SessionId, SessionKey>,
     pub(crate) job_index: Index<JobId, JobKey>,
     pub(crate) group_index: Index<GroupId, GroupKey>,
+    /// Posted messages that nobody has taken, by whom they are for and by their places.
+    pub(crate) posted: BTreeMap<(Node, Seq), Posted>,
+    /// Keys of posted messages, the newest ones.
+    pub(crate) message_keys: MessageKeys,
     /// Where each open run is.
     pub(crate) runs: Runs,
     /// Open runs of jobs, which are the slots in use. Changed where a run starts or ends, nowhere else.
@@ -111,6 +116,13 @@ pub(crate) struct Session {
     /// The group that the open turn's launches join; not sealed yet.
     pub(crate) turn_group: Option<GroupKey>,
     pub(crate) below: Below,
+    pub(crate) bounds: Bounds,
+    /// Jobs that its tree has launched, for life. Changed where one is queued, nowhere else.
+    pub(crate) spawned: u32,
+    /// Jobs of its tree in `queued`, as in [`Facts::queued`].
+    pub(crate) queued: u32,
+    /// Open runs of its tree's jobs, as in [`Facts::running`].
+    pub(crate) running: u32,
 }
 
 /// What hangs below a node that has launched: a session has it always, a job from its first launch to its end.
@@ -120,6 +132,21 @@ pub(crate) struct Below {
     pub(crate) open: BTreeSet<GroupKey>,
     /// Fired groups whose message nobody has taken, oldest first.
     pub(crate) inbox: VecDeque<GroupKey>,
+}
+
+/// A posted message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Posted {
+    pub(crate) key: MessageId,
+    pub(crate) text: Arc<str>,
+}
+
+/// Keys of posted messages: a known one is not posted again (J-21).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct MessageKeys {
+    pub(crate) places: BTreeMap<MessageId, (Node, Seq)>,
+    /// Oldest first.
+    pub(crate) order: VecDeque<MessageId>,
 }
 
 /// A run that has not ended.
@@ -156,6 +183,8 @@ pub(crate) struct Job {
     pub(crate) ended: Option<End>,
     /// Its result was taken by a wait of its parent.
     pub(crate) taken: bool,
+    /// Follow-ups that it had accepted and that are void.
+    pub(crate) unanswered: u32,
     /// What it has launched; apart, since most jobs launch nothing.
     pub(crate) below: Option<Box<Below>>,
 }
@@ -263,6 +292,8 @@ pub(crate) struct Group {
     /// Cached from the members, changed only where one settles (BAR-1); `launched` is their number.
     pub(crate) counts: Counts,
     pub(crate) fired: Option<Arc<CombinedResult>>,
+    /// Where: its message comes after what was posted before, and before what was posted later.
+    pub(crate) fired_at: Seq,
     pub(crate) voided: Option<Cause>,
     /// Members whose results were taken one by one. Changed where one is taken, nowhere else.
     pub(crate) results_taken: u32,
@@ -324,8 +355,11 @@ pub(crate) struct Memory {
     pub(crate) alarm: Option<Mono>,
     /// Queued jobs by session in launch order; one that is not queued any more is skipped when it comes up.
     pub(crate) ready: BTreeMap<SessionKey, VecDeque<JobKey>>,
-    /// Sessions with ready jobs, in the order of their turns (SC-9).
+    /// Sessions with something in line, in the order of their turns (SC-9), and the same without an order.
     pub(crate) round: VecDeque<SessionKey>,
+    pub(crate) in_round: BTreeSet<SessionKey>,
+    /// Slots that are lent.
+    pub(crate) lending: Lending,
     /// The host's mark of each job, by its key.
     pub(crate) tags: Vec<u64>,
     pub(crate) waiters: BTreeMap<WaiterId, Waiter>,
@@ -343,6 +377,10 @@ pub(crate) struct Memory {
     pub(crate) idle_waiters: Vec<WaiterId>,
     /// When each sealed group was sealed, and whether its deadline passed.
     pub(crate) barriers: BTreeMap<GroupKey, Barrier>,
+    /// Posted messages that a taker holds and has not acknowledged.
+    pub(crate) offered_posts: BTreeMap<(Node, Seq), WaiterId>,
+    /// Runs whose runner takes follow-ups.
+    pub(crate) listening: BTreeSet<Fence>,
     /// The clocks of jobs that have limits of time and have been started.
     pub(crate) clocks: BTreeMap<JobKey, Clocks>,
     /// The last call of each run whose calls are counted.
@@ -405,6 +443,10 @@ pub(crate) struct Dirty {
     pub(crate) jobs: VecDeque<JobKey>,
     pub(crate) groups: VecDeque<GroupKey>,
     pub(crate) inboxes: VecDeque<Node>,
+    /// Runs that may have begun or ended to wait.
+    pub(crate) lends: VecDeque<JobKey>,
+    /// Groups that a foreground call has left.
+    pub(crate) calls: Vec<GroupKey>,
 }
 
 impl State {

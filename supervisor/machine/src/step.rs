@@ -7,8 +7,8 @@ use fanin_protocol::limits::STARTS_PER_STEP;
 use crate::clock::Now;
 use crate::command::{Command, Reply};
 use crate::out::Out;
-use crate::state::{Closing, State};
-use crate::{activity, dispatch, epoch, fence, group, inbox, intake, job, sweep};
+use crate::state::State;
+use crate::{activity, dispatch, epoch, fence, foreground, group, inbox, intake, job, lend, sweep};
 
 /// Carries out one command.
 ///
@@ -45,10 +45,9 @@ fn settle(state: &mut State, out: &mut Out) {
         } else if sweep::next(state, &mut stops, out) {
         } else if let Some(key) = state.memory.dirty.groups.pop_front() {
             group::settle(state, key, out);
-        } else if starts < STARTS_PER_STEP
-            && state.memory.closing == Closing::No
-            && dispatch::next(state, out)
-        {
+        } else if let Some(key) = state.memory.dirty.lends.pop_front() {
+            lend::settle(state, key, out);
+        } else if starts < STARTS_PER_STEP && dispatch::next(state, out) {
             starts += 1;
         } else if let Some(key) = state.memory.dirty.inboxes.pop_front() {
             inbox::settle(state, key, out);
@@ -57,5 +56,6 @@ fn settle(state: &mut State, out: &mut Out) {
         }
     }
     inbox::settle_idle(state, out);
+    foreground::settle(state, out);
     out.unfinished = starts == STARTS_PER_STEP || !state.memory.sweeps.is_empty();
 }

@@ -97,6 +97,7 @@ pub(crate) fn tell(state: &mut State, key: JobKey, intent: Intent, out: &mut Out
     let is_first = job.stop.is_none();
     if raises {
         say(state, key, intent, force_at, out);
+        state.memory.dirty.lends.push_back(key);
     }
     let fence = run::open_fence(state, Node::Job(key));
     if let Some(fence) = fence.filter(|_| is_first) {

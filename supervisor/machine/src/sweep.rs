@@ -11,7 +11,7 @@ use crate::clock::Mono;
 use crate::out::Out;
 use crate::state::{GroupKey, JobKey, Node, State};
 use crate::stop::{self, Intent};
-use crate::{group, inbox, job};
+use crate::{group, inbox, job, message};
 
 /// Something to be told to many, and how far that has come.
 #[derive(Debug, Clone, Copy)]
@@ -87,8 +87,9 @@ fn stop_next(state: &mut State, key: GroupKey, next: usize, intent: Intent, out:
 pub(crate) fn void_owed(state: &mut State, node: Node, out: &mut Out) {
     let owed = state.facts.below(node).into_iter().flat_map(|below| &below.inbox);
     let keys: Vec<_> = owed.filter_map(|key| state.group(*key)).map(|group| group.id.clone()).collect();
-    if !keys.is_empty() {
-        out.record(state, MessageTaken { keys, results: Vec::new(), by: TakenBy::Void });
+    let messages = message::keys(state, node);
+    if !keys.is_empty() || !messages.is_empty() {
+        out.record(state, MessageTaken { keys, results: Vec::new(), messages, by: TakenBy::Void });
     }
 }
 
@@ -106,9 +107,10 @@ pub(crate) fn inherited(state: &State, key: JobKey) -> Option<Intent> {
 }
 
 /// Writes down what a node above was told before this job's run ends: the end comes after that, whether the job's own
-/// record did or not (SC-2).
+/// record did or not (SC-2). One that a crash interrupted told nothing: those below it were interrupted with it, also
+/// where a recovery was cut short.
 pub(crate) fn catch_up(state: &mut State, key: JobKey, out: &mut Out) {
-    if let Some(intent) = inherited(state, key) {
+    if let Some(intent) = inherited(state, key).filter(|_| state.facts.is_told_above(key)) {
         let force_at = intent.force_at.unwrap_or_else(|| state.memory.clock.mono());
         stop::say(state, key, intent, force_at, out);
     }

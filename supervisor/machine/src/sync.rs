@@ -32,6 +32,20 @@ mod model {
             self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
         }
 
+        /// The lock, where it is free.
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            match self.0.try_lock() {
+                Ok(guard) => Some(guard),
+                Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(std::sync::TryLockError::WouldBlock) => None,
+            }
+        }
+
+        /// Waits for the lock. There is no time in a model, so it waits for as long as it takes.
+        pub fn try_lock_for(&self, _wait: std::time::Duration) -> Option<MutexGuard<'_, T>> {
+            Some(self.lock())
+        }
+
         /// The value, which nobody else can reach.
         pub fn get_mut(&mut self) -> &mut T {
             self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -2,7 +2,6 @@
 //! changes anything.
 
 use fanin_protocol::NodeId;
-use fanin_protocol::limits::DEPTH_MAX;
 use fanin_protocol::record::RunOutcome;
 
 use crate::command::{Parent, Refusal, RunNode};
@@ -144,12 +143,6 @@ pub(crate) fn check_waits(state: &State, by: Node, wanted: impl Fn(JobKey) -> bo
         Node::Session(_) => None,
     });
     own.map_or(Ok(()), |job| Err(Refusal::OwnAncestor(job.id.clone())))
-}
-
-/// Refuses a launch that would be too deep (SC-8, SEC-5).
-pub(crate) fn check_depth(state: &State, parent: Node) -> Result<(), Refusal> {
-    let (depth, max) = (state.facts.depth(parent).saturating_add(1), DEPTH_MAX);
-    if depth > max { Err(Refusal::Depth { depth, max }) } else { Ok(()) }
 }
 
 /// Refuses new work and wakes below a node that is going, or that hangs below one (SC-2).

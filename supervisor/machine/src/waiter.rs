@@ -5,15 +5,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fanin_protocol::limits::RESULT_BYTES_MAX;
-use fanin_protocol::{JobId, Lifetime, ResultEntry};
+use fanin_protocol::{JobId, Lifetime, ResultEntry, Seq};
 
 use crate::command::{Parent, Refusal, Reply, Take, WaiterId, Wanted};
 use crate::effect::{Answer, Effect};
+use crate::foreground;
+use crate::inbox;
 use crate::launch;
+use crate::lend;
 use crate::out::Out;
 use crate::result;
 use crate::state::{GroupKey, JobKey, Node, State};
-use crate::{tree, view};
+use crate::{session, tree, view};
 
 /// A live waiter.
 #[derive(Debug, Clone)]
@@ -24,6 +27,8 @@ pub(crate) struct Waiter {
     pub(crate) over: usize,
     /// What it was given and has not acknowledged.
     pub(crate) offer: Option<Offer>,
+    /// What it waits for is there, and is held until its run has its slot again (SC-10).
+    pub(crate) due: bool,
 }
 
 /// What it waits for.
@@ -31,10 +36,14 @@ pub(crate) struct Waiter {
 pub(crate) enum Wants {
     /// All of these jobs, or the first of them.
     Jobs { by: Node, jobs: Vec<JobKey>, any: bool },
-    /// A group's result.
-    Group { by: Node, group: GroupKey },
-    /// The next message of an inbox.
+    /// A group's result, in the foreground where the wait began with the launch.
+    Group { by: Node, group: GroupKey, is_foreground: bool },
+    /// That no foreground call waits for the job, which is of this group.
+    Background { job: JobKey, group: GroupKey },
+    /// The next result of an inbox.
     Wake(Node),
+    /// The next message of an inbox, whatever it is.
+    Message(Node),
     /// That no run is open.
     Idle,
 }
@@ -46,14 +55,14 @@ pub(crate) struct Offer {
     pub(crate) results: Vec<JobKey>,
     /// The message of a fired group.
     pub(crate) message: Option<GroupKey>,
+    /// A posted message.
+    pub(crate) post: Option<(Node, Seq)>,
 }
 
 /// Begins to wait. Where the condition is true already the answer comes in this step.
 pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply, Refusal> {
     let id = take.waiter;
-    if state.memory.waiters.contains_key(&id) {
-        return Err(Refusal::DuplicateWaiter(id));
-    }
+    check_new(state, id)?;
     let wants = match take.wanted {
         Wanted::All(by, jobs) => jobs_wanted(state, &by, &jobs, false)?,
         Wanted::Any(by, jobs) => jobs_wanted(state, &by, &jobs, true)?,
@@ -61,24 +70,51 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
         Wanted::Group(by, group) => {
             let (by, group) = (tree::find_reader(state, &by)?, launch::find_group(state, &group)?);
             tree::check_waits(state, by, |job| state.job(job).is_some_and(|job| job.group == group))?;
-            Wants::Group { by, group }
+            Wants::Group { by, group, is_foreground: false }
         }
         Wanted::Wake(by) => {
             let by = tree::find(state, &by)?;
             tree::check_stays(state, by)?;
             Wants::Wake(by)
         }
+        Wanted::Message(id) => Wants::Message(Node::Session(session::find(state, &id)?)),
+        Wanted::Background(id, lifetime) => {
+            let job = view::exact(state, &id, lifetime)?;
+            let group = state.job(job).ok_or(Refusal::UnknownJob(id))?.group;
+            Wants::Background { job, group }
+        }
         Wanted::Idle => Wants::Idle,
     };
+    begin(state, id, wants, out);
+    Ok(Reply::Done)
+}
+
+/// Refuses a name that is in use.
+pub(crate) fn check_new(state: &State, id: WaiterId) -> Result<(), Refusal> {
+    if state.memory.waiters.contains_key(&id) { Err(Refusal::DuplicateWaiter(id)) } else { Ok(()) }
+}
+
+/// Begins to wait for what was found.
+pub(crate) fn begin(state: &mut State, id: WaiterId, wants: Wants, out: &mut Out) {
     register(state, id, &wants);
-    state.memory.waiters.insert(id, Waiter { wants: wants.clone(), over: 0, offer: None });
-    match wants {
+    state.memory.waiters.insert(id, Waiter { wants: wants.clone(), over: 0, offer: None, due: false });
+    // At once, also from the inbox: a run that is answered at once lends no slot.
+    match wants.by() {
+        Some(Node::Job(by)) => lend::look_again(state, by, Some(id), out),
+        Some(Node::Session(_)) | None => look_again(state, id, out),
+    }
+}
+
+/// Answers a waiter where what it waits for is there.
+pub(crate) fn look_again(state: &mut State, id: WaiterId, out: &mut Out) {
+    let Some(waiter) = state.memory.waiters.get(&id) else { return };
+    match waiter.wants {
         Wants::Jobs { .. } => answer_jobs(state, id, out),
         Wants::Group { group, .. } => group_over(state, group, out),
-        Wants::Wake(by) => state.memory.dirty.inboxes.push_back(by),
+        Wants::Background { .. } => foreground::look(state, id, out),
+        Wants::Wake(by) | Wants::Message(by) => inbox::settle(state, by, out),
         Wants::Idle => {}
     }
-    Ok(Reply::Done)
 }
 
 fn jobs_wanted(state: &State, by: &Parent, ids: &[JobId], any: bool) -> Result<Wants, Refusal> {
@@ -101,10 +137,10 @@ fn jobs_wanted(state: &State, by: &Parent, ids: &[JobId], any: bool) -> Result<W
 
 impl Wants {
     /// Who waits.
-    const fn by(&self) -> Option<Node> {
+    pub(crate) const fn by(&self) -> Option<Node> {
         match self {
-            Self::Jobs { by, .. } | Self::Group { by, .. } | Self::Wake(by) => Some(*by),
-            Self::Idle => None,
+            Self::Jobs { by, .. } | Self::Group { by, .. } | Self::Wake(by) | Self::Message(by) => Some(*by),
+            Self::Background { .. } | Self::Idle => None,
         }
     }
 }
@@ -119,6 +155,7 @@ fn exact_wanted(state: &State, by: &Parent, id: &JobId, lifetime: Lifetime) -> R
 fn register(state: &mut State, id: WaiterId, wants: &Wants) {
     if let Some(Node::Job(by)) = wants.by() {
         state.memory.waits_of.entry(by).or_default().push(id);
+        state.memory.dirty.lends.push_back(by);
     }
     match wants {
         Wants::Jobs { jobs, .. } => {
@@ -127,7 +164,11 @@ fn register(state: &mut State, id: WaiterId, wants: &Wants) {
             }
         }
         Wants::Group { group, .. } => state.memory.group_waiters.entry(*group).or_default().push(id),
-        Wants::Wake(by) => state.memory.takers.entry(*by).or_default().push_back(id),
+        Wants::Background { job, group } => {
+            state.memory.job_waiters.entry(*job).or_default().push(id);
+            state.memory.group_waiters.entry(*group).or_default().push(id);
+        }
+        Wants::Wake(by) | Wants::Message(by) => state.memory.takers.entry(*by).or_default().push_back(id),
         Wants::Idle => state.memory.idle_waiters.push(id),
     }
 }
@@ -137,6 +178,7 @@ pub(crate) fn forget(state: &mut State, id: WaiterId) -> Option<Waiter> {
     let waiter = state.memory.waiters.remove(&id)?;
     if let Some(Node::Job(by)) = waiter.wants.by() {
         remove_from(&mut state.memory.waits_of, by, id);
+        state.memory.dirty.lends.push_back(by);
     }
     match &waiter.wants {
         Wants::Jobs { jobs, .. } => {
@@ -144,8 +186,17 @@ pub(crate) fn forget(state: &mut State, id: WaiterId) -> Option<Waiter> {
                 remove_from(&mut state.memory.job_waiters, *job, id);
             }
         }
-        Wants::Group { group, .. } => remove_from(&mut state.memory.group_waiters, *group, id),
-        Wants::Wake(by) => {
+        Wants::Group { group, is_foreground, .. } => {
+            remove_from(&mut state.memory.group_waiters, *group, id);
+            if *is_foreground {
+                state.memory.dirty.calls.push(*group);
+            }
+        }
+        Wants::Background { job, group } => {
+            remove_from(&mut state.memory.job_waiters, *job, id);
+            remove_from(&mut state.memory.group_waiters, *group, id);
+        }
+        Wants::Wake(by) | Wants::Message(by) => {
             if let Some(takers) = state.memory.takers.get_mut(by) {
                 takers.retain(|taker| *taker != id);
                 if takers.is_empty() {
@@ -159,6 +210,9 @@ pub(crate) fn forget(state: &mut State, id: WaiterId) -> Option<Waiter> {
         && state.memory.offered.get(&message) == Some(&id)
     {
         state.memory.offered.remove(&message);
+    }
+    if let Some(post) = waiter.offer.as_ref().and_then(|offer| offer.post) {
+        state.memory.offered_posts.remove(&post);
     }
     Some(waiter)
 }
@@ -187,6 +241,7 @@ pub(crate) fn wake_inbox(state: &mut State, waiter: &Waiter) {
 
 /// A job's run is over: it waits for nothing any more, and what it holds stays owed.
 pub(crate) fn run_over(state: &mut State, key: JobKey, out: &mut Out) {
+    lend::run_over(state, key);
     for id in state.memory.waits_of.get(&key).cloned().unwrap_or_default() {
         if forget(state, id).is_some_and(|waiter| waiter.offer.is_none()) {
             out.effect(Effect::Answer { waiter: id, answer: Answer::Closed });
@@ -198,6 +253,7 @@ pub(crate) fn run_over(state: &mut State, key: JobKey, out: &mut Out) {
 pub(crate) fn job_ended(state: &mut State, key: JobKey, out: &mut Out) {
     for id in state.memory.job_waiters.get(&key).cloned().unwrap_or_default() {
         answer_jobs(state, id, out);
+        foreground::look(state, id, out);
     }
 }
 
@@ -221,7 +277,7 @@ fn answer_jobs(state: &mut State, id: WaiterId, out: &mut Out) {
         jobs.clone()
     };
     let by = *by;
-    if over.is_empty() {
+    if over.is_empty() || lend::defers(state, id) {
         return;
     }
     let owed = over.iter().copied().filter(|key| is_owed(state, *key));
@@ -237,7 +293,7 @@ fn answer_jobs(state: &mut State, id: WaiterId, out: &mut Out) {
             result::entry(state, *key, share).map(|entry| ResultEntry { reference, ..entry })
         })
         .collect();
-    offer(state, id, Offer { results, message: None });
+    offer(state, id, Offer { results, ..Offer::default() });
     out.effect(Effect::Answer { waiter: id, answer: Answer::Jobs { entries, already_delivered } });
 }
 
@@ -251,10 +307,13 @@ pub(crate) fn group_over(state: &mut State, key: GroupKey, out: &mut Out) {
         let Wants::Group { by, .. } = waiter.wants else { continue };
         // As with jobs: another parent only looks on.
         let is_own = state.group(key).is_some_and(|group| group.parent == by);
+        if lend::defers(state, id) {
+            continue;
+        }
         match &answer {
             Answer::Group { already_delivered, .. } => {
                 let message = (is_own && !already_delivered).then_some(key);
-                offer(state, id, Offer { results: Vec::new(), message });
+                offer(state, id, Offer { message, ..Offer::default() });
             }
             _ => drop(forget(state, id)),
         }
@@ -299,9 +358,11 @@ pub(crate) fn all_taken(state: &State, key: GroupKey) -> bool {
 pub(crate) fn holds(state: &State, key: GroupKey) -> bool {
     let Some(group) = state.group(key) else { return false };
     let by_group = state.memory.group_waiters.get(&key).is_some_and(|ids| {
-        ids.iter()
-            .filter_map(|id| state.memory.waiters.get(id))
-            .any(|waiter| waiter.offer.as_ref().is_some_and(|offer| offer.message == Some(key)))
+        ids.iter().filter_map(|id| state.memory.waiters.get(id)).any(|waiter| match &waiter.offer {
+            Some(offer) => offer.message == Some(key),
+            // Its answer is held for the slot of its run.
+            None => waiter.wants.by() == Some(group.parent),
+        })
     });
     // Nobody looks at a job, most of the time: then no member is looked at either.
     let by_jobs = !state.memory.job_waiters.is_empty() && {
@@ -329,6 +390,14 @@ fn holds_results(state: &State, id: WaiterId, key: GroupKey) -> bool {
                     state.memory.job_waiters.get(member).is_some_and(|waiters| waiters.contains(&id))
                 })
         }
-        (Wants::Jobs { .. } | Wants::Group { .. } | Wants::Wake(_) | Wants::Idle, None) => false,
+        (
+            Wants::Jobs { .. }
+            | Wants::Group { .. }
+            | Wants::Background { .. }
+            | Wants::Wake(_)
+            | Wants::Message(_)
+            | Wants::Idle,
+            None,
+        ) => false,
     }
 }

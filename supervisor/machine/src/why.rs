@@ -1,11 +1,15 @@
 //! What a thing waits for: computed from the state when somebody asks, and never empty while the thing is not over
 //! (G14).
 
+use std::collections::BTreeSet;
+
 use fanin_protocol::limits::REASON_IDS_MAX;
 use fanin_protocol::{GroupId, JobId, PartKind, Reason, Status};
 
+use crate::lend::Lent;
 use crate::state::{Closing, GroupKey, Job, JobKey, Node, Phase, State};
-use crate::{retry, sweep, waiter};
+use crate::waiter::{self, Wants};
+use crate::{retry, sweep};
 
 /// What a job waits for; empty where it is over or not known.
 pub fn job(state: &State, id: &JobId) -> Vec<Reason> {
@@ -42,6 +46,11 @@ pub(crate) fn job_reasons(state: &State, key: JobKey) -> Vec<Reason> {
     for part in run.parts.iter().filter(|part| part.kind == PartKind::Question && !part.state.is_terminal()) {
         reasons.push(Reason::Question { call: part.call.clone() });
     }
+    match state.memory.lending.lent.get(&key) {
+        Some(Lent::Asking) => reasons.push(asking(state, key, job)),
+        Some(Lent::Away) if reasons.is_empty() => reasons.push(waiting(state, key)),
+        Some(Lent::Away) | None => {}
+    }
     if reasons.is_empty() {
         reasons.push(if run.bound { Reason::Working } else { Reason::Starting });
     }
@@ -76,12 +85,46 @@ fn queued(state: &State, key: JobKey, job: &Job) -> Reason {
         // One that ended in the queue stays in line until it comes up.
         state.job(**waiting).is_some_and(|job| job.ended.is_none())
     });
-    let mut held_by: Vec<&Job> = state.facts.jobs.iter().filter(|job| job.run.is_some()).collect();
+    Reason::Slot { position: before.count() as u64 + 1, held_by: holders(state) }
+}
+
+/// Who holds the slots, the longest-running first.
+fn holders(state: &State) -> Vec<JobId> {
+    let lent = &state.memory.lending.lent;
+    let jobs = (0..).map(JobKey).zip(&state.facts.jobs);
+    let mut held_by: Vec<&Job> =
+        jobs.filter(|(key, job)| job.run.is_some() && !lent.contains_key(key)).map(|(_, job)| job).collect();
     held_by.sort_by_key(|job| job.started_at_ms);
-    Reason::Slot {
-        position: before.count() as u64 + 1,
-        held_by: held_by.into_iter().take(REASON_IDS_MAX).map(|job| job.id.clone()).collect(),
+    held_by.into_iter().take(REASON_IDS_MAX).map(|job| job.id.clone()).collect()
+}
+
+fn asking(state: &State, key: JobKey, job: &Job) -> Reason {
+    let lending = &state.memory.lending;
+    let line = lending.asking.get(&job.session).into_iter().flatten();
+    let before = line.take_while(|other| **other != key);
+    let before = before.filter(|other| lending.lent.get(other) == Some(&Lent::Asking)).count() as u64;
+    Reason::Lent { position: before + 1, held_by: holders(state) }
+}
+
+/// The jobs that a body waits for. For a wake that is what it has launched.
+fn waiting(state: &State, key: JobKey) -> Reason {
+    let ids = state.memory.waits_of.get(&key).into_iter().flatten();
+    let mut jobs: BTreeSet<JobKey> = BTreeSet::new();
+    for waiter in ids.filter_map(|id| state.memory.waiters.get(id)).filter(|waiter| waiter.offer.is_none()) {
+        match &waiter.wants {
+            Wants::Jobs { jobs: wanted, .. } => jobs.extend(wanted),
+            Wants::Group { group, .. } => {
+                jobs.extend(state.group(*group).into_iter().flat_map(|group| &group.members))
+            }
+            Wants::Wake(by) | Wants::Message(by) => {
+                let open = state.facts.below(*by).into_iter().flat_map(|below| &below.open);
+                jobs.extend(open.filter_map(|group| state.group(*group)).flat_map(|group| &group.members));
+            }
+            Wants::Background { .. } | Wants::Idle => {}
+        }
     }
+    let open = jobs.into_iter().filter_map(|key| state.job(key)).filter(|job| job.ended.is_none());
+    Reason::Waiting { first: open.take(REASON_IDS_MAX).map(|job| job.id.clone()).collect() }
 }
 
 pub(crate) fn group_reasons(state: &State, key: GroupKey) -> Vec<Reason> {

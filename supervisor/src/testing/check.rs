@@ -215,6 +215,7 @@ pub fn assert_nothing_owed(session: &Session) {
 pub fn assert_nothing_lives(supervisor: &Supervisor) {
     for status in [Status::Queued, Status::Running] {
         let live = supervisor.list(&JobFilter { status: Some(status), ..JobFilter::default() });
+        let live = live.unwrap_or_else(|error| panic!("{error}"));
         assert!(live.jobs.is_empty(), "still {status}: {:#?}", live.jobs);
     }
 }

@@ -199,6 +199,7 @@ impl Told {
             TakenBy::Waiter => ("taken by a wait", groups),
             TakenBy::Results => ("all taken before", groups),
             TakenBy::Void => ("voided", groups),
+            TakenBy::Run => ("taken by a run", groups),
         };
         self.lines.extend(what.iter().filter(|what| !what.is_empty()).map(|what| format!("{by}: {what}")));
     }

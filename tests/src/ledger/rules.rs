@@ -1,14 +1,13 @@
 //! Which record may not follow which. Each rule is written down once more here, from the semantics and not from
 //! the machine.
 
-use fanin_protocol::limits::DEPTH_MAX;
 use fanin_protocol::record::{
     GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, LimitName, LimitsSet,
     MessageTaken, Next, RunEnded, RunOutcome, RunStarted, StopTarget, StoreOpened, TakenBy,
 };
 use fanin_protocol::{
-    Cause, Code, Entry, Fence, JobId, Lifetime, NodeId, Outcome, PartState, Record, SessionId, Status,
-    ToolPart,
+    Bounds, Cause, Code, Entry, Fence, JobId, Lifetime, NodeId, Outcome, PartState, Record, SessionId,
+    Status, ToolPart,
 };
 
 use super::{GroupSeen, JobSeen, Ledger, RunSeen, SessionSeen};
@@ -31,7 +30,7 @@ impl Ledger {
         match record {
             Record::StoreOpened(body) => self.store_opened(body),
             Record::StoreClosed(_) => self.store_closed(),
-            Record::SessionOpened(body) => self.session_opened(&body.session),
+            Record::SessionOpened(body) => self.session_opened(&body.session, body.bounds),
             Record::SessionClosed(body) => self.session_closed(&body.session),
             Record::JobQueued(body) => self.job_queued(Lifetime(seq.0), body),
             Record::JobStopping(body) => self.job_stopping(body),
@@ -46,10 +45,11 @@ impl Ledger {
             Record::GroupSealed(body) => self.group_sealed(body),
             Record::GroupFired(body) => self.group_fired(body),
             Record::GroupVoided(body) => self.group_voided(body),
+            Record::MessagePosted(body) => self.message_posted(body),
             Record::MessageTaken(body) => self.message_taken(body),
             Record::Note(_) => Ok(()),
             Record::LimitsSet(body) => self.limits_set(body),
-            Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) => {
+            Record::MessageSent(_) | Record::Usage(_) => {
                 Err(Broken { rule: "G2", what: format!("{} has no command yet", record.kind()) })
             }
         }
@@ -71,8 +71,8 @@ impl Ledger {
         Ok(())
     }
 
-    fn session_opened(&mut self, id: &SessionId) -> Kept {
-        let before = self.sessions.insert(id.clone(), SessionSeen::default());
+    fn session_opened(&mut self, id: &SessionId, bounds: Bounds) -> Kept {
+        let before = self.sessions.insert(id.clone(), SessionSeen { bounds, ..SessionSeen::default() });
         ensure(before.is_none(), "G2", || format!("session {id} opens twice"))
     }
 
@@ -87,7 +87,6 @@ impl Ledger {
         let going = self.is_going_down(&body.parent);
         ensure(!going, "SC-2", || format!("{} is launched below {}, which goes", body.job, body.parent))?;
         let chain = self.chain(&body.parent);
-        ensure(chain.len() <= DEPTH_MAX as usize, "G11", || format!("{} is too deep: {chain:?}", body.job))?;
         let session = match chain.last() {
             Some(NodeId::Session(session)) => session.clone(),
             _ => return Err(Broken { rule: "SC-1", what: format!("{} hangs in the air", body.job) }),
@@ -97,12 +96,20 @@ impl Ledger {
             ensure(runs, "P5", || format!("{} is launched by {parent}, which does not run", body.job))?;
         }
         let parent = self.open_session(&session)?;
+        let bounds = parent.bounds;
+        ensure(chain.len() <= bounds.depth as usize, "G11", || format!("{} below {chain:?}", body.job))?;
+        parent.spawned += 1;
+        let within = bounds.spawn_total.is_none_or(|total| parent.spawned <= total);
+        ensure(within, "SC-21", || format!("{} is one too many of {session}", body.job))?;
+        ensure((parent.queued as usize) < bounds.queue, "SC-12", || format!("{} waits as well", body.job))?;
         if parent.queued == 0 {
             parent.passed_by.clear();
         }
         parent.queued += 1;
+        let parent_life = self.life_of(&body.parent);
         let group = self.groups.entry(body.group.clone()).or_insert_with(|| GroupSeen {
             parent: body.parent.clone(),
+            parent_life,
             members: Vec::new(),
             lives: Vec::new(),
             policy: None,
@@ -234,7 +241,11 @@ impl Ledger {
                 self.running += 1;
                 self.queued -= 1;
                 self.retrying -= u32::from(retries);
-                self.in_turn(id, &session, (lifetime, retries))?;
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.running += 1;
+                    session.queued -= u32::from(!retries);
+                }
+                self.in_turn(id, &session, lifetime)?;
                 let voided = self.groups.get(&group).is_some_and(|group| group.voided);
                 ensure(!voided, "BAR-9", || format!("{id} starts and its group is voided"))?;
             }
@@ -245,19 +256,24 @@ impl Ledger {
     }
 
     /// SC-9: sessions in turn, and launch order inside one.
-    fn in_turn(&mut self, id: &JobId, session: &SessionId, (lifetime, retries): (Lifetime, bool)) -> Kept {
+    fn in_turn(&mut self, id: &JobId, session: &SessionId, lifetime: Lifetime) -> Kept {
         if self.is_rated || self.failed_starts > 20 {
             return Ok(());
         }
         // One that is tried again stands behind those that came up meanwhile.
         let is_before =
             |job: &&JobSeen| job.session == *session && job.lifetime < lifetime && job.retry_at_ms.is_none();
-        let mut queued = self.jobs.values().filter(|job| job.status() == Status::Queued);
+        let mut queued = self
+            .jobs
+            .values()
+            .filter(|job| job.status() == Status::Queued && !self.is_going_down(&job.parent));
         let passed = queued.find(is_before);
         ensure(passed.is_none(), "SC-9", || format!("{id} starts before {passed:?}"))?;
         for (other, seen) in &mut self.sessions {
             if other == session {
-                seen.queued -= u32::from(!retries);
+                seen.passed_by.clear();
+            } else if self.from_records || seen.bounds.slots.is_some() || self.granted.contains(other) {
+                // It may have had its turn, or no slot of its own.
                 seen.passed_by.clear();
             } else if seen.queued > 0 {
                 let is_first = seen.passed_by.insert(session.clone());
@@ -268,6 +284,7 @@ impl Ledger {
     }
 
     fn run_ended(&mut self, body: &RunEnded) -> Kept {
+        self.posts_at_end(body)?;
         let run = self.open_run(body.run)?;
         let open = run.parts.iter().filter(|part| !part.state.is_terminal()).count();
         ensure(open == 0, "G4", || format!("run {} ends with {open} open parts", body.run))?;
@@ -278,6 +295,7 @@ impl Ledger {
                 let job = self.live_job(&id)?;
                 job.run = None;
                 job.last = Some(body.outcome);
+                let session = job.session.clone();
                 if let Next::Retry { not_before_ms } = body.next {
                     let may = job.stop.is_none() && body.outcome == RunOutcome::Failed;
                     ensure(may, "J-17", || format!("{id} is tried again after {:?}", job.stop))?;
@@ -290,6 +308,9 @@ impl Ledger {
                 let start = body.code == Some(Code::Start) || by_system;
                 self.failed_starts += u32::from(start || body.cause == Some(Cause::Failed));
                 self.running -= 1;
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.running -= 1;
+                }
             }
         }
         Ok(())
@@ -369,6 +390,9 @@ impl Ledger {
                 |(((entry, index), end), life)| {
                     entry.index == index
                         && entry.lifetime == *life
+                        && self
+                            .life(*life)
+                            .is_some_and(|job| entry.unanswered as usize == self.unanswered(job))
                         && entry.job == end.job
                         && (entry.status, entry.cause, entry.code) == (end.status, end.cause, end.code)
                         && !entry.reference
@@ -383,6 +407,7 @@ impl Ledger {
         if let Some(group) = self.groups.get_mut(&body.group) {
             group.fired = Some(payload);
         }
+        self.fired_at.insert(body.group.clone(), self.head);
         self.fired.push(body.group.clone());
         Ok(())
     }
@@ -396,7 +421,9 @@ impl Ledger {
     }
 
     fn message_taken(&mut self, body: &MessageTaken) -> Kept {
-        ensure(!body.keys.is_empty() || !body.results.is_empty(), "G2", || "nothing is taken".into())?;
+        let count = body.keys.len() + body.results.len() + body.messages.len();
+        ensure(count > 0, "G2", || "nothing is taken".into())?;
+        self.posts_taken(&body.messages, body.by)?;
         for id in &body.keys {
             let group = some(self.groups.get_mut(id), "G6", || format!("no group {id}"))?;
             ensure(group.fired.is_some() && group.taken.is_none(), "G6", || format!("{id} is taken"))?;
@@ -408,6 +435,7 @@ impl Ledger {
                 (NodeId::Job(_), TakenBy::Void) => !self.is_idle(&parent),
                 (NodeId::Job(_), TakenBy::Waiter | TakenBy::Inbox) => self.is_idle(&parent),
                 (NodeId::Job(_), TakenBy::Results) => true,
+                (NodeId::Job(_), TakenBy::Run) => false,
             };
             ensure(holds, "BAR-9", || format!("{id} by {:?}", body.by))?;
         }

@@ -4,10 +4,11 @@
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, NodeId, PartKind, PartState, Policy, SessionId,
+    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId, PartKind, PartState,
+    Policy, Profile, SessionId,
 };
 
-use super::{Aim, How, Launching, Op, Wish};
+use super::{Aim, How, Launching, Op, Promoted, Wish};
 
 /// A script, and what holds for the whole of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -46,6 +47,9 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "drain" => Op::Drain,
         "stop-all" => Op::StopAll(words.number("grace")),
         "finish" => Op::Finish,
+        "session" if words.words.get(2) == Some(&"agent") => {
+            Op::Bounded(words.session(1), Box::new(bounds(words)))
+        }
         "session" => Op::Session(words.session(1)),
         "close" => Op::CloseSession(words.session(1)),
         "turn" => Op::Turn(words.session(1)),
@@ -53,6 +57,9 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "launch" | "start" => Op::Launch(Box::new(launching(words, groups))),
         "wait" => Op::Wait(words.waiter(), wanted(words)),
         "leave" => Op::Leave(words.waiter()),
+        "promote" => Op::Promote(Promoted::Job(words.job(1))),
+        "promote-group" => Op::Promote(Promoted::Group(group(words.word(1)))),
+        "expire" => Op::Expire(words.waiter()),
         "ack" => Op::Ack(words.waiter()),
         "stop" => words.stop(Aim::Job(words.job(1))),
         "stop-exact" => words.stop(Aim::Exact(words.job(1))),
@@ -63,6 +70,11 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "part" => Op::Part(words.job(1), words.call(), PartKind::Tool, words.moved()),
         "question" => Op::Part(words.job(1), words.call(), PartKind::Question, words.moved()),
         "turn-part" => Op::TurnPart(words.session(1), words.call(), words.moved()),
+        "post" => Op::Post(words.parent(), message(words.word(1))),
+        "tell" => Op::Post(NodeId::Job(words.job(1)), message(words.word(2))),
+        "listen" => Op::Listen(words.job(1)),
+        "silent" => Op::Silent(words.job(1)),
+        "took" => Op::Took(words.job(1), message(words.word(2))),
         "call" => Op::Call(words.job(1), words.call(), words.number("args").unwrap_or(0)),
         "beat" => Op::Beat(words.job(1)),
         "set-slots" => Op::Slots(Some(words.word(1)).filter(|n| *n != "none").map(|n| number(n) as u32)),
@@ -76,6 +88,27 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "why" => Op::Why(words.job(1)),
         "why-group" => Op::WhyGroup(group(words.word(1))),
         verb => panic!("no operation `{verb}`"),
+    }
+}
+
+/// The bounds of the agent profile, and what a script says of each.
+fn bounds(words: &Words<'_>) -> Bounds {
+    let plain = Profile::Agent.bounds();
+    let size = |name, plain: usize| words.number(name).map_or(plain, |n| n as usize);
+    let count = |name, plain: Option<u32>| match words.number(name) {
+        Some(n) if n == u64::from(u32::MAX) => None,
+        Some(n) => Some(n as u32),
+        None => plain,
+    };
+    Bounds {
+        depth: size("depth", plain.depth as usize) as u32,
+        group_min: size("min", plain.group_min),
+        group_max: size("max", plain.group_max),
+        spawn_total: count("total", plain.spawn_total),
+        prompt_bytes: size("prompt", plain.prompt_bytes),
+        queue: size("queue", plain.queue),
+        queue_all: size("queue_all", plain.queue_all),
+        slots: count("slots", plain.slots),
     }
 }
 
@@ -111,6 +144,7 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
         is_fresh,
         again,
         joins: words.verb() == "start",
+        foreground: words.option("fg").map(waiter),
         policy,
         kind,
         limits: JobLimits {
@@ -137,6 +171,8 @@ fn wanted(words: &Words<'_>) -> Wish {
         "group" => Wish::Group(parent, group(words.word(3))),
         "wake" if words.words.len() > 3 => Wish::Wake(NodeId::Session(words.session(3))),
         "wake" => Wish::Wake(parent),
+        "message" => Wish::Message(parent),
+        "background" => Wish::Background(job(words.word(3))),
         "idle" => Wish::Idle,
         word => panic!("nothing to wait for: `{word}`"),
     }
@@ -193,7 +229,7 @@ impl<'a> Words<'a> {
     }
 
     fn waiter(&self) -> WaiterId {
-        WaiterId(number(self.word(1).trim_start_matches('w')))
+        waiter(self.word(1))
     }
 
     fn call(&self) -> u8 {
@@ -237,8 +273,16 @@ impl<'a> Words<'a> {
     }
 }
 
+fn waiter(name: &str) -> WaiterId {
+    WaiterId(number(name.trim_start_matches('w')))
+}
+
 fn number(text: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("`{text}` is no number"))
+}
+
+fn message(name: &str) -> MessageId {
+    MessageId::parse(name).expect("a message's key")
 }
 
 /// The id of that name.

@@ -3,9 +3,9 @@
 use std::fmt::{self, Display, Formatter};
 
 use fanin_machine::WaiterId;
-use fanin_protocol::{JobKind, NodeId, PartKind, PartState, Policy};
+use fanin_protocol::{Bounds, JobKind, NodeId, PartKind, PartState, Policy, Profile, SessionId};
 
-use super::{Aim, How, Launching, Op, Wish};
+use super::{Aim, How, Launching, Op, Promoted, Wish};
 
 impl Display for Op {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -19,12 +19,16 @@ impl Display for Op {
             }
             Self::Finish => f.write_str("finish"),
             Self::Session(id) => write!(f, "session {id}"),
+            Self::Bounded(id, bounds) => bounded(f, id, bounds),
             Self::CloseSession(id) => write!(f, "close {id}"),
             Self::Turn(id) => write!(f, "turn {id}"),
             Self::TurnEnd(id, how) => write!(f, "turn-end {id} {how}"),
             Self::Launch(launching) => launching.fmt(f),
             Self::Wait(waiter, wanted) => write!(f, "wait {} {}", Named(*waiter), Asked(wanted)),
             Self::Leave(waiter) => write!(f, "leave {}", Named(*waiter)),
+            Self::Promote(Promoted::Job(id)) => write!(f, "promote {id}"),
+            Self::Promote(Promoted::Group(id)) => write!(f, "promote-group {id}"),
+            Self::Expire(waiter) => write!(f, "expire {}", Named(*waiter)),
             Self::Ack(waiter) => write!(f, "ack {}", Named(*waiter)),
             Self::Stop(aim, grace, cause) => {
                 match aim {
@@ -49,6 +53,11 @@ impl Display for Op {
             Self::Slots(Some(slots)) => write!(f, "set-slots {slots}"),
             Self::Extend(id, ms) => write!(f, "extend {id} {ms}"),
             Self::End(id, how) => write!(f, "end {id} {how}"),
+            Self::Post(NodeId::Session(id), key) => write!(f, "post in={id} {key}"),
+            Self::Post(NodeId::Job(id), key) => write!(f, "tell {id} {key}"),
+            Self::Listen(id) => write!(f, "listen {id}"),
+            Self::Silent(id) => write!(f, "silent {id}"),
+            Self::Took(id, key) => write!(f, "took {id} {key}"),
             Self::Late(id, how) => write!(f, "late {id} {how}"),
             Self::Forged(run, at) => write!(f, "forged {run} {at}"),
             Self::After(ms) => write!(f, "after {ms}"),
@@ -64,6 +73,9 @@ impl Display for Launching {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(if self.joins { "start" } else { "launch" })?;
         write!(f, " {} as={}", By(&self.parent), self.group)?;
+        if let Some(waiter) = self.foreground {
+            write!(f, " fg={}", Named(waiter))?;
+        }
         if self.is_fresh {
             f.write_str(" fresh")?;
         }
@@ -108,6 +120,23 @@ impl Display for How {
     }
 }
 
+/// Bounds that are not those of the agent profile.
+fn bounded(f: &mut Formatter<'_>, id: &SessionId, bounds: &Bounds) -> fmt::Result {
+    let plain = Profile::Agent.bounds();
+    write!(f, "session {id} agent")?;
+    let differ = |now: u64, then: u64| (now != then).then_some(now);
+    option(f, "depth", differ(bounds.depth.into(), plain.depth.into()))?;
+    option(f, "min", differ(bounds.group_min as u64, plain.group_min as u64))?;
+    option(f, "max", differ(bounds.group_max as u64, plain.group_max as u64))?;
+    let none = u64::from(u32::MAX);
+    let or_none = |value: Option<u32>| value.map_or(none, u64::from);
+    option(f, "total", differ(or_none(bounds.spawn_total), or_none(plain.spawn_total)))?;
+    option(f, "prompt", differ(bounds.prompt_bytes as u64, plain.prompt_bytes as u64))?;
+    option(f, "queue", differ(bounds.queue as u64, plain.queue as u64))?;
+    option(f, "queue_all", differ(bounds.queue_all as u64, plain.queue_all as u64))?;
+    option(f, "slots", differ(or_none(bounds.slots), or_none(plain.slots)))
+}
+
 /// A waiter as scripts write it.
 pub(crate) struct Named(pub(crate) WaiterId);
 
@@ -145,6 +174,8 @@ impl Display for Asked<'_> {
             Wish::Exact(by, id, lifetime) => write!(f, "exact {} {id} {lifetime}", By(by)),
             Wish::Group(by, id) => write!(f, "group {} {id}", By(by)),
             Wish::Wake(by) => write!(f, "wake {}", By(by)),
+            Wish::Message(by) => write!(f, "message {}", By(by)),
+            Wish::Background(id) => write!(f, "background {id}"),
             Wish::Idle => f.write_str("idle"),
         }
     }

@@ -1,12 +1,14 @@
 //! Which answer may be given when, and that none comes late.
 
-use fanin_machine::{Answer, WaiterId};
-use fanin_protocol::{CombinedResult, GroupId, Lifetime, NodeId, ResultEntry};
+use fanin_machine::{Answer, Background, WaiterId};
+use fanin_protocol::{CombinedResult, GroupId, JobId, Lifetime, MessageId, NodeId, ResultEntry, SessionId};
 
-use super::{Offer, Parent};
+use super::{Offer, Parent, Wait};
 use crate::broken::{Kept, ensure, some};
 use crate::ledger::{GroupSeen, Ledger};
+use crate::lending;
 use crate::op::Wish;
+use crate::world::World;
 
 impl Parent {
     /// A waiter is answered.
@@ -18,23 +20,50 @@ impl Parent {
         let wait =
             some(self.waits.get(&waiter), "BAR-12", || format!("{waiter:?} has left and is answered"))?;
         ensure(wait.offer.is_none(), "BAR-10", || format!("{waiter:?} is answered twice"))?;
+        let wait = wait.clone();
         let (wish, lives) = (wait.wish.clone(), wait.lives.clone());
         let offer = match (answer, &wish) {
-            (Answer::Jobs { entries, already_delivered }, Wish::All(by, _) | Wish::Exact(by, ..)) => {
+            (Answer::Jobs { entries, already_delivered }, Wish::All(..) | Wish::Exact(..)) => {
                 ensure(entries.len() == lives.len(), "BAR-10", || format!("{waiter:?} lacks results"))?;
-                self.jobs(by, &lives, entries, *already_delivered, ledger)?
+                self.jobs(&wait, &lives, entries, *already_delivered, ledger)?
             }
-            (Answer::Jobs { entries, already_delivered }, Wish::Any(by, _)) => {
+            (Answer::Jobs { entries, already_delivered }, Wish::Any(..)) => {
                 ensure(!entries.is_empty(), "BAR-10", || format!("{waiter:?} gets nothing"))?;
-                self.jobs(by, &lives, entries, *already_delivered, ledger)?
+                self.jobs(&wait, &lives, entries, *already_delivered, ledger)?
             }
-            (Answer::Group { result, already_delivered }, Wish::Group(by, group)) => {
-                self.group(by, group, result, *already_delivered, ledger)?
+            (Answer::Group { result, already_delivered }, Wish::Group(_, group)) => {
+                self.group(&wait, group, result, *already_delivered, ledger)?
+            }
+            (Answer::Words { key, .. }, Wish::Message(by)) => {
+                let due = self.due_message(by, ledger);
+                ensure(due == Some(Err(key)), "S-2", || format!("{key} is offered, due is {due:?}"))?;
+                Offer::Words(key.clone())
+            }
+            (Answer::Wake(result), Wish::Message(by)) => {
+                let due = self.due_message(by, ledger);
+                ensure(due == Some(Ok(&result.group)), "S-2", || {
+                    format!("{} is offered, due is {due:?}", result.group)
+                })?;
+                self.wake(by, result, ledger)?
             }
             (Answer::Wake(result), Wish::Wake(by)) => self.wake(by, result, ledger)?,
             (Answer::Voided, Wish::Group(_, group)) => {
                 let voided = ledger.groups.get(group).is_some_and(|group| group.voided);
                 ensure(voided, "BAR-9", || format!("{group} is said to be voided"))?;
+                self.left(waiter);
+                return Ok(());
+            }
+            (Answer::Promoted, Wish::Group(_, group)) => {
+                let told = wait.is_foreground && self.promoted.as_ref() == Some(group);
+                ensure(told, "SC-20", || format!("{waiter:?} is told that it is promoted"))?;
+                self.left(waiter);
+                return Ok(());
+            }
+            (Answer::Background(background), Wish::Background(_)) => {
+                let due = self.background(&lives, ledger);
+                ensure(due == Some(*background), "SC-20", || {
+                    format!("{waiter:?} is told {background:?}, due is {due:?}")
+                })?;
                 self.left(waiter);
                 return Ok(());
             }
@@ -48,7 +77,8 @@ impl Parent {
                     NodeId::Job(id) => ledger.jobs.get(id).is_none_or(|job| job.run.is_none()),
                     NodeId::Session(_) => false,
                 });
-                let closed = run_over || matches!(wish, Wish::Wake(by) if ledger.is_going(by));
+                let closed =
+                    run_over || matches!(wish, Wish::Wake(by) | Wish::Message(by) if ledger.is_going(by));
                 ensure(closed || !ledger.open, "SH", || format!("{waiter:?} is told that all is over"))?;
                 self.left(waiter);
                 return Ok(());
@@ -65,7 +95,7 @@ impl Parent {
 
     fn jobs(
         &self,
-        by: &NodeId,
+        wait: &Wait,
         asked: &[Lifetime],
         entries: &[ResultEntry],
         already: bool,
@@ -89,7 +119,7 @@ impl Parent {
                 format!("{} is marked as delivered: {}", entry.job, !known)
             })?;
             if !known {
-                if job.parent == *by {
+                if ledger.groups.get(&job.group).is_some_and(|group| wait.is_parent_of(group)) {
                     news.push(entry.lifetime);
                 } else {
                     others += 1;
@@ -104,7 +134,7 @@ impl Parent {
 
     fn group(
         &self,
-        by: &NodeId,
+        wait: &Wait,
         id: &GroupId,
         result: &CombinedResult,
         already: bool,
@@ -118,7 +148,7 @@ impl Parent {
         };
         ensure(already == known, "BAR-15", || format!("already delivered: {already}, but {known}"))?;
         // Another parent only looks on.
-        Ok(if known || group.parent != *by { Offer::Known } else { Offer::Group(id.clone()) })
+        Ok(if known || !wait.is_parent_of(group) { Offer::Known } else { Offer::Group(id.clone()) })
     }
 
     /// The one wake: nobody else has or holds what it gives in full, and what a wait gave is a reference.
@@ -164,18 +194,48 @@ impl Parent {
             .map(|(id, _)| id)
     }
 
+    /// What a taker of any message must get now: a group's result, or the key of a user's words, whichever came first.
+    fn due_message<'a>(
+        &self,
+        by: &'a NodeId,
+        ledger: &'a Ledger,
+    ) -> Option<Result<&'a GroupId, &'a MessageId>> {
+        let group = self.due(by, ledger);
+        let NodeId::Session(session) = by else { return group.map(Ok) };
+        let held = |key: &MessageId| {
+            self.waits.values().any(|wait| matches!(&wait.offer, Some(Offer::Words(held)) if held == key))
+        };
+        let words = ledger.owed_posts(session).find(|(_, key)| ledger.is_idle(by) && !held(key));
+        match (group, words) {
+            (Some(group), Some((place, _))) if ledger.fired_at[group] < place => Some(Ok(group)),
+            (_, Some((_, key))) => Some(Err(key)),
+            (group, None) => group.map(Ok),
+        }
+    }
+
+    /// What one who waits for these lives to be in the background must be told now.
+    fn background(&self, lives: &[Lifetime], ledger: &Ledger) -> Option<Background> {
+        let job = lives.iter().find_map(|life| ledger.life(*life))?;
+        if job.ended.is_some() {
+            return Some(Background::Over);
+        }
+        self.calls(&job.group).next().is_none().then_some(Background::Left)
+    }
+
     /// True where a waiter holds a result of the group, or waits for all that the parent lacks of it.
     pub(crate) fn held(&self, id: &GroupId, group: &GroupSeen) -> bool {
         self.waits.values().any(|wait| match (&wait.offer, &wait.wish) {
             (Some(Offer::Results(jobs)), _) => jobs.iter().any(|job| group.lives.contains(job)),
             (Some(Offer::Group(held)), _) => held == id,
-            (Some(Offer::Wake(..) | Offer::Known), _) => false,
-            (None, Wish::All(by, _) | Wish::Exact(by, ..)) => {
-                *by == group.parent
+            (Some(Offer::Wake(..) | Offer::Words(_) | Offer::Known), _) => false,
+            (None, Wish::All(..) | Wish::Exact(..)) => {
+                wait.is_parent_of(group)
                     && group.lives.iter().all(|member| self.has(member) || wait.lives.contains(member))
             }
-            (None, Wish::Group(by, wanted)) => *by == group.parent && wanted == id,
-            (None, Wish::Any(..) | Wish::Wake(_) | Wish::Idle) => false,
+            (None, Wish::Group(_, wanted)) => wait.is_parent_of(group) && wanted == id,
+            (None, Wish::Any(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Background(_) | Wish::Idle) => {
+                false
+            }
         })
     }
 
@@ -184,25 +244,46 @@ impl Parent {
     /// # Errors
     ///
     /// [`Broken`](crate::Broken) where an answer is late.
-    pub fn nothing_is_late(&self, ledger: &Ledger) -> Kept {
-        let over = |life: &Lifetime| ledger.life(*life).is_some_and(|job| job.ended.is_some());
+    pub fn nothing_is_late(&self, world: &World) -> Kept {
+        let ledger = &world.ledger;
         for (waiter, wait) in self.waits.iter().filter(|(_, wait)| wait.offer.is_none()) {
-            let late = match &wait.wish {
-                Wish::All(..) | Wish::Exact(..) => wait.lives.iter().all(over),
-                Wish::Any(..) => wait.lives.iter().any(over),
-                Wish::Group(_, id) => {
-                    ledger.groups.get(id).is_some_and(|group| group.fired.is_some() || group.voided)
-                }
-                Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
-                Wish::Idle => ledger.running == 0,
+            let run = match wait.wish.by() {
+                Some(NodeId::Job(id)) => Some((id, ledger.jobs.get(id).filter(|job| job.run.is_some()))),
+                Some(NodeId::Session(_)) | None => None,
             };
-            let is_dead = wait.wish.by().is_some_and(|by| match by {
-                NodeId::Job(id) => ledger.jobs.get(id).is_none_or(|job| job.run.is_none()),
-                NodeId::Session(_) => false,
-            });
+            let is_dead = matches!(run, Some((_, None)));
             ensure(!is_dead, "P5", || format!("{waiter:?} of a run that is over waits for {wait:?}"))?;
+            let may_wait = match run {
+                Some((id, Some(job))) => self.is_held(id, &job.session, world),
+                Some((_, None)) | None => false,
+            };
+            let late = self.is_due(wait, ledger) && !may_wait;
             ensure(!late, "BAR-10", || format!("{waiter:?} still waits for {wait:?}"))?;
         }
         Ok(())
+    }
+
+    /// True where what a wait wants is there.
+    fn is_due(&self, wait: &Wait, ledger: &Ledger) -> bool {
+        let over = |life: &Lifetime| ledger.life(*life).is_some_and(|job| job.ended.is_some());
+        match &wait.wish {
+            Wish::All(..) | Wish::Exact(..) => wait.lives.iter().all(over),
+            Wish::Any(..) => wait.lives.iter().any(over),
+            Wish::Group(_, id) => {
+                ledger.groups.get(id).is_some_and(|group| group.fired.is_some() || group.voided)
+            }
+            Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
+            Wish::Message(by) => self.due_message(by, ledger).is_some() || ledger.is_going(by),
+            Wish::Background(_) => self.background(&wait.lives, ledger).is_some(),
+            Wish::Idle => ledger.running == 0,
+        }
+    }
+
+    /// SC-10: the answers of a run are held while it waits for nothing else and no slot is free for its tree.
+    fn is_held(&self, id: &JobId, session: &SessionId, world: &World) -> bool {
+        let own = |by: &NodeId| matches!(by, NodeId::Job(by) if by == id);
+        let mut live =
+            self.waits.values().filter(|wait| wait.offer.is_none() && wait.wish.by().is_some_and(own));
+        live.all(|wait| self.is_due(wait, &world.ledger)) && !lending::is_free(world, session)
     }
 }

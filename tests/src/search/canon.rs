@@ -8,6 +8,9 @@ use std::hash::{DefaultHasher, Hasher};
 
 use crate::world::World;
 
+/// A beat that is longer ago than any idle limit of a search decides nothing.
+const LONG_AGO_MS: u64 = 600_000;
+
 /// A number in the text, by what it means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
@@ -27,7 +30,7 @@ pub(super) fn of(world: &World) -> (u64, u64) {
         .beats
         .iter()
         .filter(|(fence, _)| world.ledger.is_open(**fence))
-        .map(|(fence, at)| (fence, now.mono.since(*at)))
+        .map(|(fence, at)| (fence, now.mono.since(*at).min(LONG_AGO_MS)))
         .collect();
     let text = format!(
         "{opened} {crashes} {state:?} {parent:?} {:?} {:?} {beats:?} {:?} {}",

@@ -21,6 +21,8 @@ pub struct Menu {
     pub launches: Vec<&'static str>,
     /// Who can wait at once.
     pub waiters: u64,
+    /// Their limits can pass.
+    pub expires: bool,
     /// What they can wait for, as a script behind `wait w1`.
     pub waits: Vec<&'static str>,
     /// How a run can end.
@@ -122,6 +124,9 @@ impl Menu {
             if world.parent.waits.contains_key(&waiter) {
                 ops.push(Op::Leave(waiter));
                 ops.push(Op::Ack(waiter));
+                if self.expires {
+                    ops.push(Op::Expire(waiter));
+                }
             } else if is_next {
                 // Names do not matter: the next free one is as good as any other.
                 is_next = false;
@@ -178,7 +183,8 @@ fn is_known(world: &World, op: &Op) -> bool {
         }
         Op::Wait(_, Wish::Group(by, id)) => is_there(world, by) && world.ledger.groups.contains_key(id),
         Op::Stop(Aim::Group(id), ..) => world.ledger.groups.contains_key(id),
-        Op::Wait(_, Wish::Wake(by)) => is_there(world, by),
+        Op::Wait(_, Wish::Wake(by) | Wish::Message(by)) => is_there(world, by),
+        Op::Wait(_, Wish::Background(id)) => world.ledger.jobs.contains_key(id),
         Op::Launch(launching) => is_there(world, &launching.parent),
         _ => true,
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fanin_machine::Answer;
+use fanin_machine::{Answer, Background};
 use fanin_protocol::record::{JobEnded, LimitName, Next, Note, NoteCode, RunOutcome, TakenBy};
 use fanin_protocol::{Entry, Fence, GroupId, JobId, NodeId, Record, ResultEntry, ToolPart};
 
@@ -52,14 +52,17 @@ pub(super) fn record(entry: &Entry, ledger: &Ledger) -> String {
                 TakenBy::Waiter => "waiter",
                 TakenBy::Inbox => "inbox",
                 TakenBy::Results => "results",
+                TakenBy::Run => "its run",
                 TakenBy::Void => "void",
             };
+            let posts: String = body.messages.iter().map(|key| format!("{key} ")).collect();
             let groups: String = body.keys.iter().map(|id| members(ledger, id) + " ").collect();
             let jobs = body.results.iter().filter_map(|lifetime| ledger.lifetimes.get(lifetime));
             let jobs: String = jobs.map(|id| format!("{id} ")).collect();
-            format!("{groups}{jobs}by {by}")
+            format!("{groups}{jobs}{posts}by {by}")
         }
         Record::Note(body) => note(body),
+        Record::MessagePosted(body) => format!("{} to {}", body.key, body.to),
         Record::LimitsSet(body) => {
             let whose = body.node.as_ref().map_or("supervisor".into(), node);
             let set = |(name, value): (&LimitName, &Option<u64>)| {
@@ -68,7 +71,7 @@ pub(super) fn record(entry: &Entry, ledger: &Ledger) -> String {
             };
             format!("{whose}{}", body.limits.iter().map(set).collect::<String>())
         }
-        Record::MessagePosted(_) | Record::MessageSent(_) | Record::Usage(_) => String::new(),
+        Record::MessageSent(_) | Record::Usage(_) => String::new(),
     }
 }
 
@@ -82,6 +85,10 @@ pub(super) fn answered(answer: &Answer) -> String {
             format!("group {}{}", results(&result.entries), again(*already_delivered))
         }
         Answer::Wake(result) => format!("wake {}", results(&result.entries)),
+        Answer::Words { key, .. } => format!("words {key}"),
+        Answer::Promoted => "promoted".into(),
+        Answer::Background(Background::Left) => "in the background".into(),
+        Answer::Background(Background::Over) => "the job is over".into(),
         Answer::Voided => "voided".into(),
         Answer::Idle => "idle".into(),
         Answer::Closed => "closed".into(),
@@ -155,6 +162,7 @@ fn note(body: &Note) -> String {
         NoteCode::ClockJump => "clock_jump",
         NoteCode::StaleReport => "stale_report",
         NoteCode::Unreaped => "unreaped",
+        NoteCode::SpawnTotal => "spawn_total",
         NoteCode::Stall => "stall",
         NoteCode::Circuit => "circuit",
         NoteCode::Unknown => "unknown",

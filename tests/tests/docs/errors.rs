@@ -5,10 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fanin_machine::{Refusal, WaiterId};
+use fanin_machine::{NotAccepted, Refusal, WaiterId};
 use fanin_protocol::spec::SpecError;
-use fanin_protocol::{Fence, GroupId, IdError, JobId, Lifetime, SessionId};
-use fanin_supervisor::{CallError, LaunchError, SessionError, StartError, WaitError};
+use fanin_protocol::{BoundsError, Fence, GroupId, IdError, JobId, Lifetime, SessionId};
+use fanin_supervisor::{
+    CallError, Candidates, FindError, LaunchError, OutputError, RunError, SessionError, StartError, WaitError,
+};
 
 use crate::tree;
 
@@ -32,8 +34,8 @@ fn every_code_has_a_row_and_every_row_a_code() {
 
 #[test]
 fn a_code_means_one_thing() {
-    // `closed` is a wait's as well as a call's: both say that the supervisor is gone.
-    let shared = ["closed"];
+    // `closed` is a wait's as well as a call's: both say that the supervisor is gone. `busy` is one thing at every call.
+    let shared = ["busy", "closed"];
     let mut seen = BTreeSet::new();
     for code in there().into_values().flat_map(BTreeMap::into_values).flatten() {
         assert!(
@@ -123,6 +125,7 @@ fn arms(body: &str) -> Codes {
 fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
     let job = || JobId::parse("scan").unwrap();
     let (session, group) = (SessionId::parse("main").unwrap(), GroupId::parse("survey").unwrap());
+    let bounds = BoundsError { bound: "depth", value: 0, min: 1, max: 2 };
     let refusals = [
         ("UnknownSession", Refusal::UnknownSession(session.clone())),
         ("SessionClosed", Refusal::SessionClosed(session.clone())),
@@ -137,6 +140,9 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         ("ForeignGroup", Refusal::ForeignGroup(group)),
         ("Empty", Refusal::Empty),
         ("TooMany", Refusal::TooMany { members: 2, max: 1 }),
+        ("TooFew", Refusal::TooFew { members: 1, min: 2 }),
+        ("SpawnTotal", Refusal::SpawnTotal { spawned: 1, asked: 1, max: 1 }),
+        ("BadBounds", Refusal::BadBounds(bounds)),
         ("DuplicateId", Refusal::DuplicateId(job())),
         ("IdInUse", Refusal::IdInUse(job())),
         (
@@ -153,6 +159,10 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         ("Draining", Refusal::Draining),
         ("NotOpen", Refusal::NotOpen),
         ("RunsOpen", Refusal::RunsOpen(1)),
+        ("NotAccepted", Refusal::NotAccepted { job: job(), why: NotAccepted::Over }),
+        ("TooLarge", Refusal::TooLarge { index: None, bytes: 2, max: 1 }),
+        ("InboxFull", Refusal::InboxFull { max: 1 }),
+        ("MessagesLeft", Refusal::MessagesLeft(1)),
         ("DuplicateWaiter", Refusal::DuplicateWaiter(WaiterId(1))),
         ("StillReaping", Refusal::StillReaping { job: job(), lifetime: Lifetime(1) }),
     ];
@@ -162,10 +172,14 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         assert_eq!(call.code(), refusal.code());
         assert_eq!(LaunchError::from(call.clone()).code(), refusal.code());
         assert_eq!(WaitError::from(call.clone()).code(), refusal.code());
+        assert_eq!(RunError::from(LaunchError::from(call.clone())).code(), refusal.code());
+        assert_eq!(RunError::from(WaitError::from(call.clone())).code(), refusal.code());
         assert_eq!(SessionError::from(call.clone()).code(), refusal.code());
         assert_eq!(StartError::from(call).code(), refusal.code());
     }
     let limit = std::time::Duration::from_secs(1);
+    let candidates = Candidates(Vec::new());
+    let ambiguous = FindError::Ambiguous { start: "job_ffff".into(), count: 2, candidates };
     let mut samples: Vec<_> =
         refusals.iter().map(|(variant, refusal)| ("Refusal", *variant, refusal.code())).collect();
     samples.extend([
@@ -177,6 +191,10 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         ("WaitError", "Voided", WaitError::Voided.code()),
         ("WaitError", "Closed", WaitError::Closed.code()),
         ("SessionError", "Id", SessionError::from(IdError::Empty).code()),
+        ("OutputError", "NotKept", OutputError::NotKept { job: job(), total: 1 }.code()),
+        ("FindError", "NoPrefix", FindError::NoPrefix("job_".into()).code()),
+        ("FindError", "Unknown", FindError::Unknown("job_ffff".into()).code()),
+        ("FindError", "Ambiguous", ambiguous.code()),
         ("StartError", "Setting", StartError::Setting { setting: "slots", problem: "0" }.code()),
         ("StartError", "NoRuntime", StartError::NoRuntime.code()),
     ]);

@@ -8,8 +8,8 @@ use fanin_protocol::policy::{Policy, Threshold};
 use fanin_protocol::record::*;
 use fanin_protocol::result::{CombinedResult, Counts, Outcome, Output};
 use fanin_protocol::{
-    CommandSpec, Containment, Fence, GroupId, JobId, JobKind, LogId, NodeId, PartKind, PartState, Private,
-    Record, Seq, SessionId, SharedLimits, Spec, ToolPart,
+    CommandSpec, Containment, Fence, GroupId, JobId, JobKind, LogId, MessageId, NodeId, PartKind, PartState,
+    Private, Profile, Record, Seq, SessionId, SharedLimits, Spec, ToolPart,
 };
 
 pub(crate) fn log() -> LogId {
@@ -53,7 +53,7 @@ fn stores_and_sessions() -> Vec<Record> {
     vec![
         StoreOpened { log: log(), level: Level::Memory, previous: Some(Seq(1)), clean: true }.into(),
         StoreClosed { queued: 0 }.into(),
-        SessionOpened { session: session() }.into(),
+        SessionOpened { session: session(), profile: Profile::Agent, bounds: Profile::Agent.bounds() }.into(),
         SessionClosed { session: session() }.into(),
     ]
 }
@@ -166,14 +166,20 @@ fn groups() -> Vec<Record> {
 fn messages_and_rest() -> Vec<Record> {
     vec![
         MessagePosted {
-            key: "k".into(),
+            key: MessageId::parse("k").unwrap(),
             to: NodeId::Session(session()),
             class: MessageClass::User,
             body: Private::new("words".into()),
         }
         .into(),
         MessageSent { key: "k".into(), references: Vec::new() }.into(),
-        MessageTaken { keys: vec![group()], results: Vec::new(), by: TakenBy::Inbox }.into(),
+        MessageTaken {
+            keys: vec![group()],
+            results: Vec::new(),
+            messages: vec![MessageId::parse("k").unwrap()],
+            by: TakenBy::Inbox,
+        }
+        .into(),
         Usage {
             run: Fence(1),
             source: "s".into(),

@@ -2,6 +2,7 @@
 
 use fanin_protocol::record::{NoteCode, RunOutcome, TakenBy};
 use fanin_protocol::{Cause, Code, JobKind, Outcome, PartState, Reason, Status};
+use fanin_supervisor::Promotion;
 
 use crate::{every, first_names, tree, wire};
 
@@ -30,7 +31,7 @@ fn causes_and_the_status_that_each_leads_to() {
 
 #[test]
 fn codes_and_the_causes_above_them() {
-    let all = every!(Code: Queue Start Run Total Idle NoOutput NoProgress ExitStatus Signal ProgramNotFound BadFolder PermissionDenied Os ShimLost
+    let all = every!(Code: Queue Start Run Total Idle NoOutput NoProgress Unanswered ExitStatus Signal ProgramNotFound BadFolder PermissionDenied Os ShimLost
         Unknown);
     check("## Codes", 0, &all);
     assert!(all.iter().all(|code| wire(code) == code.as_str()));
@@ -47,8 +48,15 @@ fn run_outcomes_part_states_group_outcomes_takers_and_notes() {
     check("## Runs", 0, &every!(RunOutcome: Completed Failed Cancelled Interrupted));
     check("## Parts", 0, &every!(PartState: Pending Running Completed Error));
     check("### Outcome", 0, &every!(Outcome: AllOk Partial NoneOk Empty));
-    check("## Messages", 0, &every!(TakenBy: Waiter Inbox Results Void));
-    check("## Notes", 0, &every!(NoteCode: ClockJump StaleReport Unreaped Stall Circuit Unknown));
+    check("## Messages", 0, &every!(TakenBy: Waiter Inbox Results Run Void));
+    check("## Notes", 0, &every!(NoteCode: ClockJump StaleReport Unreaped SpawnTotal Stall Circuit Unknown));
+}
+
+#[test]
+fn answers_to_a_promotion() {
+    let rows = tree::table(&tree::read("docs/states.md"), "## Foreground calls");
+    let all = [Promotion::Promoted, Promotion::AlreadyDone, Promotion::NotWaiting];
+    assert_eq!(first_names(&rows), all.map(Promotion::as_str));
 }
 
 #[test]
@@ -68,6 +76,8 @@ fn reasons() -> Vec<Reason> {
         Reason::Starting,
         Reason::Working,
         Reason::Question { call: "c".into() },
+        Reason::Waiting { first: Vec::new() },
+        Reason::Lent { position: 1, held_by: Vec::new() },
         Reason::Children { open: 1, first: Vec::new() },
         Reason::Stopping { cause: Cause::User, forced: false },
         Reason::Members { open: 1, first: Vec::new() },
@@ -89,6 +99,8 @@ fn phase(reason: &Reason) -> &'static str {
         | Reason::Starting
         | Reason::Working
         | Reason::Question { .. }
+        | Reason::Waiting { .. }
+        | Reason::Lent { .. }
         | Reason::Children { .. }
         | Reason::Stopping { .. }
         | Reason::Members { .. }

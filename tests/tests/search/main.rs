@@ -99,6 +99,58 @@ models! {
         others: vec!["close s", "stop-group g"],
         ..Menu::default()
     };
+    /// SC-10, P7: a job waits for its child at one slot, in two ways at once: finishes, cancels, limits of waits, another
+    /// number of slots.
+    lending = Menu {
+        slots: Some(1),
+        launches: vec!["launch closure as=g p", "launch closure below=p as=h a"],
+        waiters: 2,
+        waits: vec!["group below=p h", "all below=p a", "wake below=p"],
+        ends: vec![How::Ok],
+        expires: true,
+        others: vec!["stop a grace=0", "stop p grace=0", "set-slots 2"],
+        ..Menu::default()
+    };
+    /// SC-9, SC-10: the answer of a job is held while a job of another tree has the slot.
+    held_answers = Menu {
+        slots: Some(1),
+        launches: vec![
+            "launch closure as=g p",
+            "launch closure below=p as=h a",
+            "launch in=t closure as=i q r",
+        ],
+        waiters: 1,
+        waits: vec!["group below=p h", "wake below=p"],
+        ends: vec![How::Ok],
+        expires: true,
+        others: vec!["session t", "stop p grace=0"],
+        ..Menu::default()
+    };
+    /// J-5, J-6, J-8, J-11, SC-2, BAR-9: a job with two children that end, fail, or are stopped, with a crash.
+    nested = Menu {
+        slots: Some(2),
+        launches: vec!["launch closure as=g p", "launch closure below=p as=h a b"],
+        waiters: 1,
+        waits: vec!["group below=p h", "wake below=p", "wake"],
+        ends: vec![How::Ok, How::Failed],
+        crashes: 1,
+        others: vec!["close s", "stop p grace=0", "stop-group h", "stop a"],
+        ..Menu::default()
+    };
+    /// SC-1, SC-2: three levels, stops at each of them, and time.
+    three_levels = Menu {
+        launches: vec![
+            "launch closure as=g p",
+            "launch closure below=p as=h a",
+            "launch closure below=a as=i b",
+        ],
+        ends: vec![How::Ok, How::Lost],
+        time: true,
+        late: true,
+        crashes: 1,
+        others: vec!["stop p", "stop a grace=0", "start below=b as=j p"],
+        ..Menu::default()
+    };
     /// BAR-4, J-8 to J-11, J-17, J-18: all members run to their end.
     barrier_all = barrier(None, "launch closure as=g a b");
     /// The same with one slot and runners that come up late; J-2, J-3, J-9, SC-9.
@@ -127,8 +179,8 @@ models! {
     /// J-7, J-17, A-1, SC-16: another try, stops around it, and old timers.
     retries = Menu {
         slots: Some(1),
-        launches: vec!["launch run=30 total=4000 retries=1 grace=10 as=g a", "launch retries=1 as=h b"],
-        ends: vec![How::Failed, How::Ok, How::Lost],
+        launches: vec!["launch closure run=30 total=4000 retries=1 grace=10 as=g a", "launch closure as=h b"],
+        ends: vec![How::Failed, How::Ok],
         late: true,
         time: true,
         crashes: 1,
@@ -137,24 +189,22 @@ models! {
     };
     /// SC-14, SC-19, J-17: signs of work, questions, more time, and stops around the limits.
     activity = Menu {
-        launches: vec!["launch closure idle=20 run=30 total=50 grace=10 as=g a"],
+        launches: vec!["launch closure idle=20 run=40 grace=10 as=g a"],
         beats: true,
         ends: vec![How::Ok, How::Failed],
         time: true,
         others: vec![
             "stop a",
-            "extend a 15",
+            "extend a 10",
             "question a c1 running",
             "question a c1 completed",
-            "call a c2 args=1",
-            "after 5",
         ],
-        extends: 2,
+        extends: 1,
         ..Menu::default()
     };
     /// SC-14, BAR-14: limits that nobody set, and a group of which nothing is heard.
     long_silence = Menu {
-        launches: vec!["launch as=g a", "launch agent as=h b"],
+        launches: vec!["launch agent run=1000000 as=h b"],
         beats: true,
         binds: true,
         ends: vec![How::Ok],
@@ -208,6 +258,17 @@ models! {
         early: vec!["launch as=g a b", "end a", "turn", "wait w1 wake", "ack w1", "stop a", "alarm", "drain"],
         ..Menu::default()
     };
+    /// J-24, S-2: follow-ups against the end, the stop and the loss of a run, and a crash; words against results.
+    messages = Menu {
+        launches: vec!["launch closure as=g a"],
+        waiters: 1,
+        waits: vec!["message", "wake"],
+        ends: vec![How::Ok, How::Failed],
+        turns: 1,
+        crashes: 1,
+        others: vec!["post m1", "tell a m2", "listen a", "silent a", "took a m2", "stop a", "close s"],
+        ..Menu::default()
+    };
     /// J-14, J-21, J-22: a second life of an id, waits and stops of both, late reports of the first, a crash. The
     /// places are those of the one order in which `a` is launched first.
     lives = Menu {
@@ -225,6 +286,17 @@ models! {
             "stop-old a",
             "late a",
         ],
+        ..Menu::default()
+    };
+    /// SC-20, BAR-12: foreground calls that are promoted, leave, are repeated, and those who wait for that; a crash, the
+    /// end of the parent.
+    foreground = Menu {
+        launches: vec!["launch closure fg=w1 as=g a b"],
+        waiters: 2,
+        waits: vec!["background a", "wake"],
+        ends: vec![How::Ok],
+        crashes: 1,
+        others: vec!["promote a", "promote-group g", "launch closure fg=w2 as=g a b", "close s"],
         ..Menu::default()
     };
     /// What is refused changes nothing, wherever it comes: J-1, J-21, J-22.
@@ -290,7 +362,7 @@ fn every_record_and_every_pair_of_command_and_state_is_reached() {
         .map(|(kind, _)| *kind)
         .filter(|kind| all.iter().any(|found| found.kinds.contains(kind)))
         .collect();
-    expect!["store.opened store.closed session.opened session.closed job.queued job.stopping job.ended run.started run.bound run.ended part group.sealed group.fired group.voided message.taken note"].assert_eq(&kinds.join(" "));
+    expect!["store.opened store.closed session.opened session.closed job.queued job.stopping job.ended run.started run.bound run.ended part group.sealed group.fired group.voided message.posted message.taken limits.set note"].assert_eq(&kinds.join(" "));
     let (states, transitions): (Vec<usize>, Vec<usize>) =
         all.iter().map(|found| (found.states, found.transitions)).unzip();
     println!(

@@ -445,6 +445,9 @@ fn more_time_for_a_queued_job_and_in_a_question() {
             group.sealed [b]
             limits.set b RunMs=30
             part a c1 running 0..-
+            run.started b
+            job.stopping b error/timeout
+            -> Polite stop of b
             limits.set a RunMs=15
             part a c1 completed 0..50
             why a: working
@@ -453,11 +456,8 @@ fn more_time_for_a_queued_job_and_in_a_question() {
             run.ended a failed: `timeout` of 15ms passed; the task was dropped before it ended
             job.ended a error/timeout.run
             group.fired none_ok [a error/timeout]
-            run.started b
             run.bound b
-            why b: working
-            job.stopping b error/timeout
-            -> Polite stop of b
+            why b: stopping (timeout)
             run.ended b failed: `timeout` of 30ms passed; the task was dropped before it ended
             job.ended b error/timeout.run
             group.fired none_ok [b error/timeout]

@@ -1,11 +1,14 @@
 //! Timelines: a script, and all that it gives. Each names the rules it guards.
 
 mod clocks;
+mod foreground;
 mod groups;
 mod jobs;
 mod left;
+mod lending;
 mod limits;
 mod lives;
+mod messages;
 mod parts;
 mod recovery;
 mod retries;

@@ -274,8 +274,8 @@ fn what_is_owed_to_a_stopped_job_is_void() {
             message.taken [a] by void
             job.stopping b cancelled/parent
             -> Polite stop of p
-            -> w2: voided
             -> Polite stop of b
+            -> w2: voided
             = refused: job `p` is being stopped: nothing more is launched below it, and no wake comes
             -> w4: group [a completed] (already delivered)
             run.ended b completed
@@ -463,22 +463,22 @@ fn a_crash_interrupts_a_tree_and_stops_what_waited_in_it() {
     check(
         "slots 2; launch p; launch below=p a b; crash; open",
         expect![[r#"
-        job.queued p
-        group.sealed [p]
-        run.started p
-        job.queued a
-        job.queued b
-        group.sealed [a b]
-        run.started a
-        store.opened after a crash
-        run.ended p interrupted
-        run.ended a interrupted
-        job.ended b cancelled/parent
-        job.ended a error/interrupted interrupted
-        group.voided [a b]
-        job.ended p error/interrupted interrupted
-        group.fired none_ok [p error/interrupted]
-    "#]],
+            job.queued p
+            group.sealed [p]
+            run.started p
+            job.queued a
+            job.queued b
+            group.sealed [a b]
+            run.started a
+            store.opened after a crash
+            run.ended p interrupted
+            run.ended a interrupted
+            job.ended b cancelled/parent
+            job.ended a error/interrupted interrupted
+            group.voided [a b]
+            job.ended p error/interrupted interrupted
+            group.fired none_ok [p error/interrupted]
+        "#]],
     );
 }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex as Plain;
+use std::time::Duration;
 
 use fanin_machine::pump::Pump;
 use fanin_machine::sync::Arc;
@@ -34,19 +35,27 @@ impl Core {
     }
 
     fn enter(&self, effects: &[Then]) {
-        self.pump.enter(
-            |next, queue| {
-                for &then in effects {
-                    queue.push_back(Effect { number: *next, then });
-                    *next += 1;
-                }
-            },
-            |batch| {
-                while let Some(effect) = batch.pop_front() {
-                    self.effect(effect);
-                }
-            },
-        );
+        let entered = self.pump.enter(Duration::MAX, Self::change(effects), |batch| self.run(batch));
+        assert!(entered.is_ok(), "a model has no time that could run out");
+    }
+
+    fn post(&self, effects: &'static [Then]) {
+        self.pump.post(Self::change(effects), |batch| self.run(batch));
+    }
+
+    fn change(effects: &[Then]) -> impl FnOnce(&mut u8, &mut VecDeque<Effect>) {
+        move |next, queue| {
+            for &then in effects {
+                queue.push_back(Effect { number: *next, then });
+                *next += 1;
+            }
+        }
+    }
+
+    fn run(&self, batch: &mut VecDeque<Effect>) {
+        while let Some(effect) = batch.pop_front() {
+            self.effect(effect);
+        }
     }
 
     fn effect(&self, effect: Effect) {
@@ -64,7 +73,8 @@ impl Core {
 
     /// All that was queued has run, in order.
     fn check(&self, total: u8) {
-        assert_eq!(self.pump.look(|next| *next), total);
+        let next = self.pump.enter(Duration::MAX, |next, _| *next, |batch| self.run(batch));
+        assert_eq!(next.ok(), Some(total));
         assert_eq!(*self.ran.lock().unwrap(), (0..total).collect::<Vec<_>>());
     }
 }
@@ -106,4 +116,28 @@ fn effects_that_enter_again() {
 #[test]
 fn a_handler_that_panics() {
     enter_at_once([&[Then::Panic, Then::Nothing], &[Then::Enter]], 4);
+}
+
+/// Lets a thread post while the main thread does something.
+fn post_beside(main: fn(&Core)) {
+    loom::model(move || {
+        let core = Core::new();
+        let other = core.clone();
+        let thread = thread::spawn(move || other.post(&[Then::Nothing]));
+        main(&core);
+        thread.join().unwrap();
+        // Nobody enters again: what was posted has run without it.
+        assert_eq!(*core.ran.lock().unwrap(), [0, 1]);
+        core.check(2);
+    });
+}
+
+#[test]
+fn a_post_beside_an_enter() {
+    post_beside(|core| core.enter(&[Then::Nothing]));
+}
+
+#[test]
+fn a_post_beside_a_post() {
+    post_beside(|core| core.post(&[Then::Nothing]));
 }
