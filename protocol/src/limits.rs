@@ -184,6 +184,9 @@ pub const LEFTOVER_LOOK: Duration = Duration::from_millis(50);
 /// Full outputs that one supervisor keeps in memory; of older ones the excerpt of 32 KiB is left (B59).
 pub const OUTPUTS_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// One page of an output: many screens, and copied in a moment, in which its job cannot write.
+pub const OUTPUT_PAGE_BYTES_MAX: usize = 256 * 1024;
+
 /// Output of one entry in a combined result at the most.
 pub const RESULT_ENTRY_BYTES_MAX: usize = 32 * 1024;
 

@@ -18,6 +18,7 @@ use tokio::task::AbortHandle;
 use crate::core::{CallError, Core};
 use crate::handle::Handle;
 use crate::launcher::Launcher;
+use crate::run_output::OutputPlace;
 use crate::stop::{StopSignal, StopStage};
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
@@ -32,6 +33,7 @@ pub(crate) struct RunCell {
     /// Its task, once there is one.
     pub(crate) task: OnceLock<AbortHandle>,
     progress: Mutex<Option<Arc<str>>>,
+    pub(crate) output: OutputPlace,
     /// Follow-ups that were delivered and that the body has not taken.
     messages: Mutex<VecDeque<(MessageId, Arc<str>)>>,
     delivered: Notify,
@@ -44,13 +46,26 @@ impl RunCell {
         core: Arc<Core>,
         run: RunRef,
         (job, lifetime): (JobId, Lifetime),
-        kind: JobKind,
+        (kind, output_max): (JobKind, u64),
     ) -> Self {
         let launcher = Launcher::new(Handle::inside(core), Parent::Run(run));
         let (stop, task) = (StopSignal::new(), OnceLock::new());
         let (progress, last_beat) = (Mutex::default(), AtomicU64::new(0));
         let (messages, delivered) = (Mutex::default(), Notify::new());
-        Self { launcher, run, job, lifetime, kind, stop, task, progress, messages, delivered, last_beat }
+        Self {
+            launcher,
+            run,
+            job,
+            lifetime,
+            kind,
+            stop,
+            task,
+            progress,
+            output: OutputPlace::new(output_max),
+            messages,
+            delivered,
+            last_beat,
+        }
     }
 
     pub(crate) const fn core(&self) -> &Arc<Core> {
@@ -163,6 +178,27 @@ impl RunContext {
         self.beat();
         let line = text::one_line(line.as_ref());
         *self.cell.progress.lock() = Some(text::cut(&line, PROGRESS_BYTES_MAX).into());
+    }
+
+    /// Puts out bytes. They are the job's output and can be read while it runs; what the body returns stands behind them.
+    /// Start and end are kept, 1 MiB together for a closure, and no event tells of it (B-1). It never waits, whoever
+    /// reads. It is a sign of work, as [`RunContext::beat`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fanin_supervisor::JobSpec;
+    ///
+    /// let spec = JobSpec::run("count", |ctx| async move {
+    ///     for line in 1..=3 {
+    ///         ctx.write(format!("{line}\n"));
+    ///     }
+    ///     Ok("done".into())
+    /// });
+    /// ```
+    pub fn write(&self, bytes: impl AsRef<[u8]>) {
+        self.beat();
+        self.cell.output.write(bytes.as_ref());
     }
 
     /// Records that the work is in hand, and how to find it from outside. For runners, before the first prompt.

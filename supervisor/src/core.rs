@@ -11,10 +11,12 @@ use std::time::Duration;
 use fanin_machine::log::Log;
 use fanin_machine::pump::{Batch, Pump};
 use fanin_machine::{
-    Answer, Command, Effect, Ended, KillStage, Launch, Launched, Leave, Mono, Now, Out, Refusal, Reply,
-    Report, RunRef, Said, State, WaiterId, step,
+    Answer, Command, Effect, Ended, KillStage, Launch, Launched, Leave, Mono, Now, Out, Refusal, Release,
+    Reply, Report, RunRef, Said, State, WaiterId, step,
 };
-use fanin_protocol::limits::{EFFECTS_ROOM, GATE_PAUSE, GATE_TRY, LOOK_WAIT, MESSAGE_BYTES_MAX};
+use fanin_protocol::limits::{
+    EFFECTS_ROOM, GATE_PAUSE, GATE_TRY, LOOK_WAIT, MESSAGE_BYTES_MAX, OUTPUT_BYTES_MAX,
+};
 use fanin_protocol::spec::millis;
 use fanin_protocol::{JobId, JobKind, Lifetime, MessageId, Spec, text};
 use parking_lot::Mutex;
@@ -23,6 +25,7 @@ use tokio::sync::{oneshot, watch};
 use crate::body::{Body, Start, Work, Works, discard};
 use crate::clock::Clocks;
 use crate::context::RunCell;
+use crate::follow::{Found, Source};
 use crate::hosted::Hosted;
 use crate::output::JobOutput;
 use crate::outputs::Outputs;
@@ -193,6 +196,7 @@ impl Core {
             | Reply::Answered
             | Reply::Stopped(_)
             | Reply::Extended(_)
+            | Reply::Promoted(_)
             | Reply::Posted { .. }
             | Reply::Refused(_) => Err(CallError::Poisoned),
         }
@@ -264,7 +268,12 @@ impl Core {
     fn act(self: &Arc<Self>, hosted: &mut Hosted, effect: Effect) -> Option<Act> {
         match effect {
             Effect::Spawn { run, job, lifetime, spec, tag } => {
+                let output_max = match spec.as_deref() {
+                    Some(Spec::Command(command)) => command.output_bytes_max,
+                    Some(Spec::Agent(_)) | None => None,
+                };
                 let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
+                let kind = (kind, output_max.unwrap_or(OUTPUT_BYTES_MAX));
                 let cell = Arc::new(RunCell::new(Arc::clone(self), run, (job, lifetime), kind));
                 let body = hosted.start(tag, Arc::clone(&cell));
                 Some(Act::Spawn { cell, body, spec })
@@ -366,7 +375,7 @@ impl Core {
         let sender = self.waiting.lock().remove(&waiter);
         // A waiter whose future is gone gives back what it was offered; its own drop may have come before.
         if sender.is_none_or(|sender| sender.send(answer).is_err()) {
-            self.post(Command::Release(waiter, Leave::Left));
+            self.post(Command::Release(Release::Waiter(waiter, Leave::Left)));
         }
     }
 
@@ -383,13 +392,26 @@ impl Core {
         self.waiting.lock().remove(&waiter);
     }
 
-    /// What is kept of a job's output: all of it, or the excerpt in its record.
-    pub(crate) fn output(self: &Arc<Self>, lifetime: Lifetime) -> Result<JobOutput, CallError> {
-        if let Some(kept) = self.outputs.lock().get(lifetime) {
-            return Ok(kept);
-        }
-        let excerpt = self.look(|state| state.output_of(lifetime))?;
-        Ok(excerpt.as_ref().map(JobOutput::of_excerpt).unwrap_or_default())
+    /// Where the output of a life of a job is: with its newest run until the job is over, then among those that are
+    /// kept, else in its record.
+    pub(crate) fn find_output(self: &Arc<Self>, job: &JobId, lifetime: Lifetime) -> Result<Found, CallError> {
+        let found = self.look_behind(|gated| {
+            let state = &gated.state;
+            let info = state.job_info_exact(job, lifetime)?;
+            let is_over = info.status.is_terminal();
+            let tag = state.tag_of(job).filter(|_| !is_over);
+            let cell = tag.and_then(|tag| gated.hosted.find(tag)).filter(|cell| cell.lifetime == lifetime);
+            Ok::<_, Refusal>((info.runs, is_over, cell.map(Arc::clone), state.output_of(lifetime)))
+        });
+        let (run, is_over, cell, excerpt) = found??;
+        let source = match cell {
+            Some(cell) => cell.output.source(),
+            None => Source::Kept(match self.outputs.lock().get(lifetime) {
+                Some(kept) => kept,
+                None => excerpt.as_ref().map(JobOutput::of_excerpt).unwrap_or_default(),
+            }),
+        };
+        Ok(Found { run, is_over, source })
     }
 
     /// Calls `Tick` when the machine asked for it, until the supervisor is gone.
@@ -445,27 +467,26 @@ impl RunCell {
     /// Reports the end of the run: by the word of its body, or `None` by its guard.
     pub(crate) fn ended(&self, ending: Option<Ending>) {
         let core = self.core();
+        let (ending, last) = match ending {
+            None => (None, JobOutput::default()),
+            Some(Ending { failure, exit, output, left }) => (Some((failure, exit, left)), output),
+        };
+        let whole = self.output.end(last);
+        let output = whole.excerpt();
+        let is_more = output.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8);
+        core.outputs.lock().keep(self.lifetime, is_more.then_some(whole));
         let said = match ending {
-            None => Ended::Lost,
-            Some(Ending { failure, exit, output, left }) => {
-                let left = left.map(Arc::new);
-                let excerpt = output.excerpt();
-                if excerpt.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8) {
-                    core.outputs.lock().keep(self.lifetime, output);
-                }
-                match failure {
-                    None => Ended::Completed { output: excerpt, exit, left },
-                    Some(failure) => Ended::Failed {
-                        cause: failure.cause,
-                        code: failure.code,
-                        message: text::cut(&failure.message, MESSAGE_BYTES_MAX).into(),
-                        output: excerpt,
-                        exit,
-                        left,
-                        is_safe: failure.is_safe,
-                    },
-                }
-            }
+            None => Ended::Lost { output },
+            Some((None, exit, left)) => Ended::Completed { output, exit, left: left.map(Arc::new) },
+            Some((Some(failure), exit, left)) => Ended::Failed {
+                cause: failure.cause,
+                code: failure.code,
+                message: text::cut(&failure.message, MESSAGE_BYTES_MAX).into(),
+                output,
+                exit,
+                left: left.map(Arc::new),
+                is_safe: failure.is_safe,
+            },
         };
         core.post(Command::Report(Report { run: self.run, what: Said::Ended(said) }));
     }

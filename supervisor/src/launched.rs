@@ -83,9 +83,13 @@ impl Group {
                 Ok(GroupResult { result, already_delivered })
             }
             Answer::Voided => Err(WaitError::Voided),
-            Answer::Jobs { .. } | Answer::Wake(_) | Answer::Words { .. } | Answer::Idle | Answer::Closed => {
-                Err(WaitError::Closed)
-            }
+            Answer::Jobs { .. }
+            | Answer::Wake(_)
+            | Answer::Words { .. }
+            | Answer::Promoted
+            | Answer::Background(_)
+            | Answer::Idle
+            | Answer::Closed => Err(WaitError::Closed),
         }
     }
 
@@ -192,7 +196,7 @@ impl Job {
     ///
     /// As [`Job::info`].
     pub fn output(&self) -> Result<JobOutput, CallError> {
-        self.launcher.handle().core().output(self.lifetime)
+        Ok(self.core().find_output(&self.id, self.lifetime)?.source.output())
     }
 
     /// A follow-up to a running job (J-24): more for its body to do, before it ends. Accepted is `Ok`: the job does not

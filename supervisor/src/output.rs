@@ -1,30 +1,36 @@
 //! What a job put out: all that was kept, and the excerpt that a record may hold.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fanin_protocol::limits::RESULT_ENTRY_BYTES_MAX;
 use fanin_protocol::{Output, Private, text};
 
+use crate::page::{Kept, OutputPage};
+
 /// Output of a job as it was kept. Bytes are kept as they came; text is made from them when it is asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobOutput {
     bytes: Bytes,
     bytes_total: u64,
     truncated: bool,
+    /// Which bytes of the stream these are; `None` for an excerpt, where nobody can tell any more.
+    kept: Option<Kept>,
 }
 
 impl JobOutput {
     /// Output that was kept whole.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
-        Self { bytes_total: bytes.len() as u64, bytes, truncated: false }
+        let bytes_total = bytes.len() as u64;
+        Self { bytes, bytes_total, truncated: false, kept: Some(Kept::whole(bytes_total)) }
     }
 
-    /// Head and tail, joined by a marker, of output of `bytes_total` bytes.
-    pub fn cut(bytes: impl Into<Bytes>, bytes_total: u64) -> Self {
-        Self { bytes: bytes.into(), bytes_total, truncated: true }
+    /// Head and tail, joined by a marker.
+    pub(crate) fn cut(bytes: Vec<u8>, kept: Kept) -> Self {
+        Self { bytes: bytes.into(), bytes_total: kept.total, truncated: true, kept: Some(kept) }
     }
 
     /// The bytes that were kept.
@@ -51,7 +57,20 @@ impl JobOutput {
     pub(crate) fn of_excerpt(excerpt: &Output) -> Self {
         let text = excerpt.text.reveal().map_or("", |text| text);
         let bytes = Bytes::copy_from_slice(text.as_bytes());
-        Self { bytes, bytes_total: excerpt.bytes_total, truncated: excerpt.truncated }
+        let Output { bytes_total, truncated, invalid_utf8, .. } = *excerpt;
+        let kept = (!truncated && !invalid_utf8).then(|| Kept::whole(bytes_total));
+        Self { bytes, bytes_total, truncated, kept }
+    }
+
+    /// A part of it; `None` where only an excerpt is left.
+    pub(crate) fn page(&self, asked: u64, max: usize) -> Option<OutputPage> {
+        let kept = self.kept?;
+        Some(kept.page(asked, max, |Range { start, end }| {
+            // The tail is at the end of the bytes, whatever stands before it.
+            let before = if start < kept.head { 0 } else { kept.total - self.bytes.len() as u64 };
+            let place = |at: u64| usize::try_from(at - before).unwrap_or(usize::MAX);
+            if start < end { self.bytes.slice(place(start)..place(end)) } else { Bytes::new() }
+        }))
     }
 
     /// The excerpt for a record; `None` where there was no output.
@@ -67,6 +86,12 @@ impl JobOutput {
             text: Private::new(kept),
             bytes_total: self.bytes_total,
         })
+    }
+}
+
+impl Default for JobOutput {
+    fn default() -> Self {
+        Self::whole(Bytes::new())
     }
 }
 

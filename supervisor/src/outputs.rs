@@ -18,20 +18,27 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    /// Keeps the output of a job that is over, unless there is one; the oldest go where it is too much.
-    pub(crate) fn keep(&mut self, life: Lifetime, output: JobOutput) {
-        if self.kept.contains_key(&life) {
-            return;
+    /// Keeps the output of a job's newest run in place of those before; `None` where its record has all of it. The
+    /// oldest go where it is too much.
+    pub(crate) fn keep(&mut self, life: Lifetime, output: Option<JobOutput>) {
+        if self.take(life) {
+            self.order.retain(|kept| *kept != life);
         }
+        let Some(output) = output else { return };
         self.bytes += output.bytes().len() as u64;
         self.order.push_back(life);
         self.kept.insert(life, output);
         while self.bytes > OUTPUTS_BYTES_MAX
             && let Some(oldest) = self.order.pop_front()
         {
-            let bytes = self.kept.remove(&oldest).map_or(0, |output| output.bytes().len() as u64);
-            self.bytes -= bytes;
+            self.take(oldest);
         }
+    }
+
+    fn take(&mut self, life: Lifetime) -> bool {
+        let taken = self.kept.remove(&life);
+        self.bytes -= taken.as_ref().map_or(0, |output| output.bytes().len() as u64);
+        taken.is_some()
     }
 
     pub(crate) fn get(&self, life: Lifetime) -> Option<JobOutput> {
@@ -51,13 +58,24 @@ mod tests {
         let fit = u8::try_from(OUTPUTS_BYTES_MAX / EACH as u64).unwrap();
         let mut outputs = Outputs::default();
         for n in 0..=fit {
-            outputs.keep(life(n), JobOutput::whole(bytes.clone()));
+            outputs.keep(life(n), Some(JobOutput::whole(bytes.clone())));
             assert!(outputs.bytes <= OUTPUTS_BYTES_MAX);
         }
         assert_eq!(outputs.get(life(0)), None);
         assert!((1..=fit).all(|n| outputs.get(life(n)).is_some()));
-        outputs.keep(life(fit), JobOutput::default());
-        assert_eq!(outputs.get(life(fit)).unwrap().bytes().len(), EACH, "a late one changes nothing");
         assert_eq!((outputs.order.len(), outputs.kept.len()), (usize::from(fit), usize::from(fit)));
+    }
+
+    #[test]
+    fn the_output_of_a_later_run_takes_the_place_of_the_one_before() {
+        let (mut outputs, life) = (Outputs::default(), Lifetime(1));
+        let output = |text: &'static str| Some(JobOutput::from(text));
+        outputs.keep(life, output("first"));
+        outputs.keep(Lifetime(2), output("another job"));
+        outputs.keep(life, output("second run"));
+        assert_eq!(outputs.get(life), output("second run"));
+        outputs.keep(life, None);
+        assert_eq!(outputs.get(life), None, "the record has all of the newest run's");
+        assert_eq!((outputs.order.len(), outputs.bytes), (1, "another job".len() as u64));
     }
 }

@@ -52,7 +52,7 @@ pub struct Ending {
     pub failure: Option<Failure>,
     /// How a command's process left.
     pub exit: Option<Exit>,
-    /// What it put out.
+    /// What it put out, behind what it has written with [`RunContext::write`].
     pub output: JobOutput,
     /// What its processes left, where they left anything. The job is `unreaped` where that may still be alive.
     pub left: Option<Left>,

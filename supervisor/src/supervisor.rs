@@ -110,7 +110,7 @@ impl Supervisor {
         Builder::default()
     }
 
-    fn handle(&self) -> Handle {
+    pub(crate) fn handle(&self) -> Handle {
         Handle::of(Arc::clone(&self.owner))
     }
 
@@ -200,8 +200,9 @@ impl Supervisor {
         self.owner.core().look(|state| why::group(state, group))
     }
 
-    /// What is kept of a job's output; empty where it put out nothing, or is not over. Of the newest jobs that is all,
-    /// up to each one's bound; of older ones, where it would be too much, the excerpt of their record.
+    /// What is kept of a job's output, so far where it is not over: that of its newest run, start and end up to its
+    /// bound; of old jobs, where it would be too much, the excerpt of their record. [`Supervisor::read_output`] reads it
+    /// in parts, and [`Supervisor::follow`] as it comes.
     ///
     /// # Errors
     ///
@@ -209,7 +210,7 @@ impl Supervisor {
     pub fn output(&self, job: &JobId) -> Result<JobOutput, CallError> {
         let core = self.owner.core();
         let lifetime = core.look(|state| state.lifetime_of(job))??;
-        core.output(lifetime)
+        Ok(core.find_output(job, lifetime)?.source.output())
     }
 
     /// The latest line of progress of a running job; `None` as well where the supervisor is busy.

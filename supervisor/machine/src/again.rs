@@ -68,7 +68,7 @@ fn may_live(state: &State, key: JobKey, job: &Job) -> bool {
 /// A run that is not open any more says something. Where its job was left unreaped and it says that it is over, the
 /// job is gone now: nothing that is recorded changes, but its id may live again.
 pub(crate) fn late(state: &mut State, report: &Report) {
-    let (RunNode::Job(key), Said::Ended(Ended::Completed { .. } | Ended::Failed { .. } | Ended::Lost)) =
+    let (RunNode::Job(key), Said::Ended(Ended::Completed { .. } | Ended::Failed { .. } | Ended::Lost { .. })) =
         (report.run.node, &report.what)
     else {
         return;

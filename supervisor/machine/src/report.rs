@@ -45,7 +45,7 @@ pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result
                 let outcome = match ended {
                     Ended::Completed { .. } => RunOutcome::Completed,
                     Ended::Failed { .. } => RunOutcome::Failed,
-                    Ended::Lost => RunOutcome::Cancelled,
+                    Ended::Lost { .. } => RunOutcome::Cancelled,
                 };
                 session::end_turn(state, key, outcome, out);
             }
@@ -127,7 +127,8 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
             left,
             ..plain
         },
-        Ended::Lost => RunEnded {
+        Ended::Lost { output } => RunEnded {
+            output,
             outcome: RunOutcome::Interrupted,
             cause: Some(Cause::Interrupted),
             message: Some("the task was dropped before it ended".into()),

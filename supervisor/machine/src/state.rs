@@ -443,6 +443,8 @@ pub(crate) struct Dirty {
     pub(crate) inboxes: VecDeque<Node>,
     /// Runs that may have begun or ended to wait.
     pub(crate) lends: VecDeque<JobKey>,
+    /// Groups that a foreground call has left.
+    pub(crate) calls: Vec<GroupKey>,
 }
 
 impl State {

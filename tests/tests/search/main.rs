@@ -288,6 +288,17 @@ models! {
         ],
         ..Menu::default()
     };
+    /// SC-20, BAR-12: foreground calls that are promoted, leave, are repeated, and those who wait for that; a crash, the
+    /// end of the parent.
+    foreground = Menu {
+        launches: vec!["launch closure fg=w1 as=g a b"],
+        waiters: 2,
+        waits: vec!["background a", "wake"],
+        ends: vec![How::Ok],
+        crashes: 1,
+        others: vec!["promote a", "promote-group g", "launch closure fg=w2 as=g a b", "close s"],
+        ..Menu::default()
+    };
     /// What is refused changes nothing, wherever it comes: J-1, J-21, J-22.
     refusals = Menu {
         slots: Some(1),
@@ -351,7 +362,7 @@ fn every_record_and_every_pair_of_command_and_state_is_reached() {
         .map(|(kind, _)| *kind)
         .filter(|kind| all.iter().any(|found| found.kinds.contains(kind)))
         .collect();
-    expect!["store.opened store.closed session.opened session.closed job.queued job.stopping job.ended run.started run.bound run.ended part group.sealed group.fired group.voided message.posted message.taken note"].assert_eq(&kinds.join(" "));
+    expect!["store.opened store.closed session.opened session.closed job.queued job.stopping job.ended run.started run.bound run.ended part group.sealed group.fired group.voided message.posted message.taken limits.set note"].assert_eq(&kinds.join(" "));
     let (states, transitions): (Vec<usize>, Vec<usize>) =
         all.iter().map(|found| (found.states, found.transitions)).unzip();
     println!(

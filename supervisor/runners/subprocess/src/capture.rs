@@ -1,11 +1,8 @@
-//! What a command writes, from two streams into one store, and its latest line for people. It keeps bytes as they
-//! came, reads no clock, and its memory does not depend on how much is written.
+//! What a command writes, from two streams into one, and its latest line for people. It hands bytes on as they came,
+//! reads no clock, and holds no more of them than an unfinished line of each stream.
 
 use fanin_protocol::limits::{LINE_HELD_BYTES_MAX, PROGRESS_BYTES_MAX};
 use fanin_protocol::text;
-use fanin_supervisor::JobOutput;
-
-use crate::head_tail::{HeadTail, unfinished};
 
 /// Bytes of a line that are looked at for a progress line: room for escape sequences that are dropped.
 const LINE_BYTES_MAX: usize = 4 * PROGRESS_BYTES_MAX;
@@ -17,25 +14,26 @@ pub(crate) enum Stream {
     Err,
 }
 
+/// What takes output.
+type Put<'h> = Box<dyn FnMut(&[u8]) + Send + 'h>;
+
 /// Both streams in the order in which they arrived, by whole lines.
 ///
 /// An unfinished line is held back until its end comes, so that the other stream does not write into its middle.
 /// A longer one than [`LINE_HELD_BYTES_MAX`] is let go in pieces, between two characters.
-#[derive(Debug)]
-pub(crate) struct Capture {
-    store: HeadTail,
+pub(crate) struct Capture<'h> {
+    put: Put<'h>,
     held_out: Vec<u8>,
     held_err: Vec<u8>,
     line: LastLine,
     is_fed: bool,
 }
 
-impl Capture {
-    /// Keeps `max` bytes at the most.
-    pub(crate) fn new(max: u64) -> Self {
-        let max = usize::try_from(max).unwrap_or(usize::MAX);
+impl<'h> Capture<'h> {
+    /// Hands on what is finished to `put`.
+    pub(crate) fn new(put: impl FnMut(&[u8]) + Send + 'h) -> Self {
         Self {
-            store: HeadTail::new(max),
+            put: Box::new(put),
             held_out: Vec::new(),
             held_err: Vec::new(),
             line: LastLine::default(),
@@ -54,9 +52,11 @@ impl Capture {
         let (lines, rest) = bytes.split_at(end);
         if !lines.is_empty() {
             self.line.look(held, lines);
-            self.store.push(held);
-            self.store.push(lines);
-            held.clear();
+            if !held.is_empty() {
+                (self.put)(held);
+                held.clear();
+            }
+            (self.put)(lines);
         }
         if held.len() + rest.len() <= LINE_HELD_BYTES_MAX {
             held.extend_from_slice(rest);
@@ -68,8 +68,8 @@ impl Capture {
         let leaving = len - unfinished(&last);
         let (rest, kept) = rest.split_at(leaving.saturating_sub(held.len()));
         let leaving = leaving.min(held.len());
-        self.store.push(held.get(..leaving).unwrap_or_default());
-        self.store.push(rest);
+        (self.put)(held.get(..leaving).unwrap_or_default());
+        (self.put)(rest);
         held.drain(..leaving);
         held.extend_from_slice(kept);
     }
@@ -90,16 +90,18 @@ impl Capture {
         self.line.fresh
     }
 
-    /// What was kept, with the lines that never ended.
-    pub(crate) fn finish(mut self) -> JobOutput {
-        self.store.push(&self.held_out);
-        self.store.push(&self.held_err);
-        self.store.finish()
+    /// Hands on the lines that never ended.
+    pub(crate) fn finish(mut self) {
+        for held in [&self.held_out, &self.held_err] {
+            if !held.is_empty() {
+                (self.put)(held);
+            }
+        }
     }
 
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
-        self.store.memory() + self.held_out.capacity() + self.held_err.capacity() + self.line.bytes.capacity()
+        self.held_out.capacity() + self.held_err.capacity() + self.line.bytes.capacity()
     }
 }
 
@@ -145,4 +147,13 @@ impl LastLine {
 
 fn is_blank(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_whitespace)
+}
+
+/// How many bytes at the end of `bytes` begin a character that is not finished yet.
+fn unfinished(bytes: &[u8]) -> usize {
+    let is_begun = |len: &usize| {
+        let end = bytes.len().checked_sub(*len).and_then(|at| bytes.get(at..)).unwrap_or_default();
+        std::str::from_utf8(end).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+    };
+    (1..=3).find(is_begun).unwrap_or(0)
 }

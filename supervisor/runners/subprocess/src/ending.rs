@@ -7,13 +7,8 @@ use fanin_protocol::limits::MESSAGE_BYTES_MAX;
 use fanin_protocol::{Cause, Code, Left, text};
 use fanin_supervisor::{Ending, Failure, JobOutput};
 
-/// The ending of a command that was started.
-pub(crate) fn of(
-    exit: io::Result<Exit>,
-    is_shim_lost: bool,
-    left: Option<Left>,
-    output: JobOutput,
-) -> Ending {
+/// The ending of a command that was started. Its output is with the supervisor by now.
+pub(crate) fn of(exit: io::Result<Exit>, is_shim_lost: bool, left: Option<Left>) -> Ending {
     let (exit, code, mut message) = match exit {
         Ok(Exit::Status(status)) => {
             let code = (status != 0).then_some(Code::ExitStatus);
@@ -36,7 +31,7 @@ pub(crate) fn of(
     }
     let message = text::cut(&message, MESSAGE_BYTES_MAX).to_owned();
     let failure = code.map(|code| Failure::new(Cause::Failed, Some(code), message));
-    Ending { failure, exit, output, left }
+    Ending { failure, exit, output: JobOutput::default(), left }
 }
 
 /// What may live on, for people: `; still alive after SIGKILL: 4711 (sleep), 4712 (cat)`.
@@ -87,7 +82,7 @@ mod tests {
     use super::*;
 
     fn said(exit: io::Result<Exit>, is_lost: bool, left: Option<Left>) -> Option<(Option<Code>, String)> {
-        let ending = of(exit, is_lost, left.clone(), JobOutput::default());
+        let ending = of(exit, is_lost, left.clone());
         assert_eq!(ending.left, left);
         let failure = ending.failure?;
         assert_eq!(failure.cause, Cause::Failed);

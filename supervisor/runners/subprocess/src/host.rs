@@ -22,6 +22,9 @@ pub(crate) trait Host: Send + Sync {
     /// The command has written something: a sign of work.
     fn beat(&self);
 
+    /// Takes output.
+    fn write(&self, bytes: &[u8]);
+
     /// Takes the latest line of output.
     fn progress(&self, line: &str);
 }
@@ -48,6 +51,10 @@ impl Host for RunContext {
 
     fn beat(&self) {
         Self::beat(self);
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        Self::write(self, bytes);
     }
 
     fn progress(&self, line: &str) {

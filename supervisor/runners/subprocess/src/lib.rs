@@ -1,7 +1,6 @@
 //! Command jobs: a program or a shell line, run with all that it starts held together.
 //!
-//! [`SubprocessRunner`] starts the command with its standard input closed, keeps the start and the end of what it
-//! writes, hands a polite stop on as SIGTERM and a forced one as SIGKILL, and ends only when nothing of it is left, or
+//! [`SubprocessRunner`] starts the command with its standard input closed, puts out what it writes as it comes, hands a polite stop on as SIGTERM and a forced one as SIGKILL, and ends only when nothing of it is left, or
 //! with the name of what is.
 //!
 //! Given the path of a [`shim`] it holds all that descends from the command, whatever session that is in, and nothing
@@ -31,7 +30,6 @@ mod capture;
 #[cfg(test)]
 mod capture_tests;
 mod ending;
-mod head_tail;
 mod host;
 mod pipes;
 mod run;

@@ -33,7 +33,7 @@ impl Pipes {
     }
 
     /// Reads what is there; ready once both have ended.
-    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, capture: &mut Capture) -> Poll<()> {
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, capture: &mut Capture<'_>) -> Poll<()> {
         // The buffer is on the stack and only while something is read: a silent command costs none.
         let mut space = [MaybeUninit::uninit(); READ_BYTES];
         for _ in 0..READS_IN_A_ROW {
@@ -52,7 +52,7 @@ impl Pipes {
     }
 
     /// Takes what the pipes still hold, without waiting, where others keep them open after the command's end.
-    pub(crate) fn sweep(self, capture: &mut Capture) {
+    pub(crate) fn sweep(self, capture: &mut Capture<'_>) {
         let mut space = vec![0; READ_BYTES];
         if let Some(out) = self.out {
             sweep(out.as_fd(), Stream::Out, &mut space, capture);
@@ -69,7 +69,7 @@ fn read<P: AsyncRead + Unpin>(
     stream: Stream,
     cx: &mut Context<'_>,
     space: &mut [MaybeUninit<u8>],
-    capture: &mut Capture,
+    capture: &mut Capture<'_>,
 ) -> bool {
     let Some(open) = pipe else { return false };
     let mut buffer = ReadBuf::uninit(space);
@@ -91,7 +91,7 @@ fn read<P: AsyncRead + Unpin>(
     }
 }
 
-fn sweep(pipe: BorrowedFd<'_>, stream: Stream, space: &mut [u8], capture: &mut Capture) {
+fn sweep(pipe: BorrowedFd<'_>, stream: Stream, space: &mut [u8], capture: &mut Capture<'_>) {
     for _ in 0..PIPE_BYTES_MAX / READ_BYTES {
         match read_now(pipe, space) {
             Ok(0) => return,

@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use fanin_process::{Identity, Input, NotStarted, Tree};
-use fanin_protocol::limits::{GRACE_MAX, LEFTOVER_GRACE, OUTPUT_BYTES_MAX, PIPE_DRAIN, PROGRESS_EVERY};
+use fanin_protocol::limits::{GRACE_MAX, LEFTOVER_GRACE, PIPE_DRAIN, PROGRESS_EVERY};
 use fanin_protocol::{Cause, CommandSpec, Left};
-use fanin_supervisor::{Bound, Ending, Failure, JobOutput, StopStage};
+use fanin_supervisor::{Bound, Ending, Failure, StopStage};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::capture::Capture;
@@ -37,7 +37,8 @@ pub(crate) async fn run(spec: &CommandSpec, shim: Option<&Path>, host: &dyn Host
     run.drain().await;
     let left = run.clear().await;
     let (exit, is_lost) = (run.tree.exit(), run.tree.is_shim_lost());
-    ending::of(exit, is_lost, left, run.finish())
+    run.finish();
+    ending::of(exit, is_lost, left)
 }
 
 fn not_started(NotStarted { code, message, is_safe }: NotStarted, left: Option<Left>) -> Ending {
@@ -54,7 +55,7 @@ struct Run<'h> {
     /// What is waited for of the tree.
     step: Step,
     pipes: Pipes,
-    capture: Capture,
+    capture: Capture<'h>,
     /// How far the stop has gone, as far as the tree was told.
     stage: StopStage,
     /// Waits for the next stage; `None` after the last.
@@ -101,7 +102,7 @@ impl<'h> Run<'h> {
             tree,
             step: Step::Starting,
             pipes: Pipes::of(pipes),
-            capture: Capture::new(spec.output_bytes_max.unwrap_or(OUTPUT_BYTES_MAX)),
+            capture: Capture::new(|bytes| host.write(bytes)),
             stage: StopStage::None,
             stop: Some(host.beyond(StopStage::None)),
             due: None,
@@ -167,10 +168,10 @@ impl<'h> Run<'h> {
         }
     }
 
-    /// The output, with what the pipes still hold.
-    fn finish(mut self) -> JobOutput {
+    /// Puts out what the pipes still hold.
+    fn finish(mut self) {
         self.pipes.sweep(&mut self.capture);
-        self.capture.finish()
+        self.capture.finish();
     }
 
     async fn next(&mut self) -> Event {

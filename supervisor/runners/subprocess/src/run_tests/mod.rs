@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use fanin_process::Identity;
 use fanin_protocol::Containment;
 use fanin_protocol::cause::Exit;
-use fanin_protocol::limits::{LEFTOVER_GRACE, PIPE_DRAIN, PROGRESS_EVERY};
+use fanin_protocol::limits::{LEFTOVER_GRACE, OUTPUT_BYTES_MAX, PIPE_DRAIN, PROGRESS_EVERY};
 use fanin_protocol::{Cause, Code, CommandSpec};
-use fanin_supervisor::{Bound, Ending, StopSignal, StopStage};
+use fanin_supervisor::{Bound, Ending, HeadTail, StopSignal, StopStage};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -39,6 +39,7 @@ struct TestHost {
     pid: AtomicI32,
     lines: Mutex<Vec<String>>,
     beats: AtomicI32,
+    output: Mutex<Option<HeadTail>>,
     changed: Notify,
 }
 
@@ -77,6 +78,10 @@ impl Host for TestHost {
         self.beats.fetch_add(1, Ordering::SeqCst);
     }
 
+    fn write(&self, bytes: &[u8]) {
+        self.output.lock().unwrap().get_or_insert_with(|| HeadTail::new(OUTPUT_BYTES_MAX)).push(bytes);
+    }
+
     fn progress(&self, line: &str) {
         self.lines.lock().unwrap().push(line.to_owned());
         self.changed.notify_waiters();
@@ -109,10 +114,15 @@ fn start(spec: CommandSpec) -> (Arc<TestHost>, JoinHandle<Ending>) {
 }
 
 fn start_on(host: TestHost, spec: CommandSpec) -> (Arc<TestHost>, JoinHandle<Ending>) {
+    *host.output.lock().unwrap() = spec.output_bytes_max.map(HeadTail::new);
     let host = Arc::new(host);
     let task = tokio::spawn({
         let host = host.clone();
-        async move { run(&spec, None, &*host).await }
+        async move {
+            let ending = run(&spec, None, &*host).await;
+            let output = host.output.lock().unwrap().take().map(HeadTail::finish).unwrap_or_default();
+            Ending { output, ..ending }
+        }
     });
     (host, task)
 }

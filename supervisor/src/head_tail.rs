@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use fanin_supervisor::JobOutput;
+use crate::output::JobOutput;
+use crate::page::Kept;
 
 /// Room for the line that says how much is missing, with the longest number.
 const MARKER_BYTES_MAX: usize = 48;
@@ -14,9 +15,10 @@ const SLACK: usize = 3;
 
 /// Keeps the first and the last bytes of what is pushed, half of its cap each, and counts all of them.
 ///
-/// Below twice the marker's size there is no room for head and marker: the end alone is kept.
+/// Below twice the marker's size there is no room for head and marker: the end alone is kept. It takes no memory before
+/// the first byte, and no more than its cap and a few bytes after it.
 #[derive(Debug)]
-pub(crate) struct HeadTail {
+pub struct HeadTail {
     max: usize,
     head_max: usize,
     tail_max: usize,
@@ -27,14 +29,15 @@ pub(crate) struct HeadTail {
 
 impl HeadTail {
     /// Keeps `max` bytes at the most, the marker included.
-    pub(crate) const fn new(max: usize) -> Self {
+    pub fn new(max: u64) -> Self {
+        let max = usize::try_from(max).unwrap_or(usize::MAX);
         let head_max = if max < 2 * MARKER_BYTES_MAX { 0 } else { max / 2 };
         let tail_max = max.saturating_sub(head_max).saturating_add(SLACK);
         Self { max, head_max, tail_max, head: Vec::new(), tail: VecDeque::new(), total: 0 }
     }
 
     /// Adds bytes at the end.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.total = self.total.saturating_add(bytes.len() as u64);
         let room = self.head_max.saturating_sub(self.head.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
@@ -54,30 +57,85 @@ impl HeadTail {
         self.tail.extend(rest);
     }
 
-    /// What was kept: all of it, or head and tail around a line that says how many bytes are missing.
-    pub(crate) fn finish(self) -> JobOutput {
-        let Self { max, mut head, mut tail, total, .. } = self;
-        let tail: &[u8] = tail.make_contiguous();
+    /// Which bytes are kept, if nothing more comes.
+    pub(crate) fn kept(&self) -> Kept {
+        let Self { max, total, .. } = *self;
         if total <= max as u64 {
-            head.reserve_exact(tail.len());
-            head.extend_from_slice(tail);
-            return JobOutput::whole(head);
+            return Kept::whole(total);
         }
         if max < 2 * MARKER_BYTES_MAX {
-            let start = char_end(tail, tail.len().saturating_sub(max));
-            return JobOutput::cut(tail.get(start..).unwrap_or_default().to_vec(), total);
+            return Kept { head: 0, tail: total - self.tail_len(max), total };
         }
         let room = max - MARKER_BYTES_MAX;
-        head.truncate(char_start(&head, room / 2));
-        let start = char_end(tail, tail.len().saturating_sub(room - room / 2));
-        let tail = tail.get(start..).unwrap_or_default();
-        let left_out = total.saturating_sub((head.len() + tail.len()) as u64);
-        let marker = format!("\n[... {left_out} bytes left out ...]\n");
-        head.reserve_exact(marker.len() + tail.len());
+        let head = char_start(&self.head, room / 2) as u64;
+        Kept { head, tail: total - self.tail_len(room - room / 2), total }
+    }
+
+    /// How many of the last `max` bytes are kept, so that no character is cut.
+    fn tail_len(&self, max: usize) -> u64 {
+        let at = self.tail.len().saturating_sub(max);
+        let from = at.saturating_sub(SLACK);
+        let around: Vec<u8> = self.tail.iter().skip(from).take(2 * SLACK + 1).copied().collect();
+        (self.tail.len() - (from + char_end(&around, at - from))) as u64
+    }
+
+    /// Bytes of the stream from one place up to another. All of them are kept.
+    pub(crate) fn copy(&self, range: Range<u64>) -> Vec<u8> {
+        let Range { start, end } = range;
+        let len = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
+        let at = usize::try_from(start).ok().filter(|at| *at < self.head.len());
+        let head = at.and_then(|at| self.head.get(at..)).unwrap_or_default();
+        let head = head.get(..len.min(head.len())).unwrap_or_default();
+        let mut bytes = Vec::with_capacity(len.min(self.head.len() + self.tail.len()));
+        bytes.extend_from_slice(head);
+        let tail_at = self.total - self.tail.len() as u64;
+        let skip = usize::try_from((start + head.len() as u64).saturating_sub(tail_at)).unwrap_or(usize::MAX);
+        let from = skip.min(self.tail.len());
+        let to = from.saturating_add(len - head.len()).min(self.tail.len());
+        bytes.extend(self.tail.range(from..to));
+        bytes
+    }
+
+    /// What is kept so far: all of it, or head and tail around a line that says how many bytes are missing.
+    pub fn output(&self) -> JobOutput {
+        let kept = self.kept();
+        if kept.is_whole() {
+            return JobOutput::whole(self.copy(0..kept.total));
+        }
+        self.joined(self.copy(0..kept.head), kept)
+    }
+
+    /// The same of a stream that is over.
+    pub fn finish(mut self) -> JobOutput {
+        let kept = self.kept();
+        let mut head = std::mem::take(&mut self.head);
+        if kept.is_whole() {
+            head.reserve_exact(self.tail.len());
+            head.extend(&self.tail);
+            return JobOutput::whole(head);
+        }
+        head.truncate(usize::try_from(kept.head).unwrap_or(usize::MAX));
+        self.joined(head, kept)
+    }
+
+    /// The head with marker and tail behind it.
+    fn joined(&self, mut head: Vec<u8>, kept: Kept) -> JobOutput {
+        let tail_len = usize::try_from(kept.total - kept.tail).unwrap_or(usize::MAX);
+        let marker = if self.max < 2 * MARKER_BYTES_MAX {
+            String::new()
+        } else {
+            format!("\n[... {} bytes left out ...]\n", kept.tail - kept.head)
+        };
+        head.reserve_exact(marker.len() + tail_len);
         head.extend_from_slice(marker.as_bytes());
-        head.extend_from_slice(tail);
+        head.extend(self.tail.iter().skip(self.tail.len().saturating_sub(tail_len)));
         head.shrink_to_fit();
-        JobOutput::cut(head, total)
+        JobOutput::cut(head, kept)
+    }
+
+    /// How many bytes were pushed.
+    pub const fn total(&self) -> u64 {
+        self.total
     }
 
     #[cfg(test)]
@@ -93,7 +151,7 @@ fn growth(len: usize, capacity: usize, more: usize, max: usize) -> usize {
 }
 
 /// The start of the character that a cut at `at` would break, else `at`.
-pub(crate) fn char_start(bytes: &[u8], at: usize) -> usize {
+fn char_start(bytes: &[u8], at: usize) -> usize {
     char_across(bytes, at).map_or(at, |range| range.start)
 }
 
@@ -113,17 +171,6 @@ fn char_across(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     valid.then_some(start..end)
 }
 
-/// How many bytes at the end of `bytes` begin a character that is not finished yet.
-pub(crate) fn unfinished(bytes: &[u8]) -> usize {
-    let end = bytes.get(bytes.len().saturating_sub(SLACK)..).unwrap_or_default();
-    let Some(back) = end.iter().rev().position(|byte| !is_continuation(*byte)) else { return 0 };
-    let len = back + 1;
-    match end.get(end.len() - len).map(|first| width(*first)) {
-        Some(width) if width > len => len,
-        _ => 0,
-    }
-}
-
 const fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
@@ -137,3 +184,6 @@ const fn width(first: u8) -> usize {
         _ => 1,
     }
 }
+
+#[cfg(test)]
+mod tests;
