@@ -318,7 +318,7 @@ async fn seven_results_of_a_megabyte_share_one_summary() {
     let specs = (0..7).map(|n: usize| {
         JobSpec::run(format!("job {n}"), move |context: RunContext| async move {
             let all = format!("begins {n} {} ends {n}", "é".repeat((EACH - 18) / 2));
-            if n % 2 == 0 {
+            if n.is_multiple_of(2) {
                 return Ok(all.into());
             }
             context.write(all);
