@@ -75,6 +75,22 @@ impl Repr {
         Ok(Self::Given(text.into()))
     }
 
+    fn begins(&self, prefix: &str, start: &str) -> bool {
+        match self {
+            Self::Random(bytes) => {
+                let digit = |at: usize| {
+                    let byte = bytes.get(at / 2)?;
+                    char::from_digit(u32::from(if at.is_multiple_of(2) { byte >> 4 } else { byte & 15 }), 16)
+                };
+                match start.strip_prefix(prefix) {
+                    Some(digits) => digits.chars().enumerate().all(|(at, wanted)| digit(at) == Some(wanted)),
+                    None => prefix.starts_with(start),
+                }
+            }
+            Self::Given(text) => text.starts_with(start),
+        }
+    }
+
     fn write(&self, prefix: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Random(bytes) => {
@@ -130,6 +146,11 @@ macro_rules! id {
             /// [`IdError`] where the text is empty, too long, or holds another character.
             pub fn parse(text: &str) -> Result<Self, IdError> {
                 Repr::parse(text, $prefix).map(Self)
+            }
+
+            /// True where the id, as it is written, begins so.
+            pub fn begins(&self, start: &str) -> bool {
+                self.0.begins($prefix, start)
             }
         }
 
@@ -289,6 +310,19 @@ mod tests {
         let id = JobId::from_uuid([0xab; 16]);
         assert_eq!(id.to_string(), format!("job_{}", "ab".repeat(16)));
         assert_eq!(JobId::parse(&id.to_string()).unwrap(), id);
+    }
+
+    #[test]
+    fn an_id_begins_as_it_is_written() {
+        let bytes = std::array::from_fn(|at| [0x0f, 0xa1, 0x90][at % 3]);
+        for id in [JobId::from_uuid(bytes), JobId::parse("scan").unwrap()] {
+            let text = id.to_string();
+            assert!((0..=text.len()).all(|len| id.begins(&text[..len])), "{text}");
+            let longer = format!("{text}0");
+            for wrong in ["x", "job_1", "job_0f0", "scan-", "grp_0fa1", longer.as_str()] {
+                assert!(!id.begins(wrong), "{text} does not begin with {wrong}");
+            }
+        }
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! Looking at the state: jobs as they stand, pages of them, and what the checkers ask.
 
+use std::fmt;
+
 use fanin_protocol::limits::PAGE_JOBS;
-use fanin_protocol::{About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, Output, SessionId, Status};
+use fanin_protocol::{
+    About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, NodeId, Output, SessionId, Status,
+};
 
 use crate::command::Refusal;
 use crate::state::{Job, JobKey, Node, State};
@@ -12,6 +16,10 @@ use crate::{lend, why};
 pub struct JobFilter {
     /// Of this session.
     pub session: Option<SessionId>,
+    /// Below this session or job, at any depth; below a job means below any of its lives.
+    pub below: Option<NodeId>,
+    /// With a label that begins so.
+    pub label_prefix: Option<String>,
     /// Of this group.
     pub group: Option<GroupId>,
     /// In this status.
@@ -22,6 +30,27 @@ pub struct JobFilter {
     pub from: Option<Lifetime>,
     /// Entries of a page at the most; 0 is read as [`PAGE_JOBS`].
     pub limit: usize,
+}
+
+/// What an id names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// A session.
+    Session(SessionId),
+    /// A job.
+    Job(JobId),
+    /// A group.
+    Group(GroupId),
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session(id) => write!(f, "session {id}"),
+            Self::Job(id) => write!(f, "job {id}"),
+            Self::Group(id) => write!(f, "group {id}"),
+        }
+    }
 }
 
 /// What memory still holds. All is zero once everything is over, taken and left (G12).
@@ -134,6 +163,19 @@ impl State {
         JobList { jobs, next }
     }
 
+    /// What has an id that begins so, each once.
+    pub fn named(&self, start: &str) -> impl Iterator<Item = Named> {
+        let facts = &self.facts;
+        let sessions = facts.sessions.iter().map(|session| &session.id);
+        // A job in several lives is named by its newest.
+        let jobs = (0..).map(JobKey).zip(&facts.jobs).map(|(key, job)| (key, &job.id));
+        let groups = facts.groups.iter().map(|group| &group.id);
+        let sessions = sessions.filter(move |id| id.begins(start)).cloned().map(Named::Session);
+        let jobs = jobs.filter(move |(key, id)| id.begins(start) && facts.job_key(id) == Some(*key));
+        let groups = groups.filter(move |id| id.begins(start)).cloned().map(Named::Group);
+        sessions.chain(jobs.map(|(_, id)| Named::Job(id.clone()))).chain(groups)
+    }
+
     /// Jobs that are not over, oldest first.
     pub fn live_jobs(&self) -> impl Iterator<Item = JobInfo> {
         (0..)
@@ -165,13 +207,30 @@ impl State {
         filter.kind.is_none_or(|kind| kind == job.kind)
             && filter.status.is_none_or(|status| status == job.status())
             && filter
-                .session
-                .as_ref()
-                .is_none_or(|id| self.session(job.session).is_some_and(|session| session.id == *id))
+                .label_prefix
+                .as_deref()
+                .is_none_or(|prefix| job.label.as_deref().is_some_and(|label| label.starts_with(prefix)))
+            && filter.session.as_ref().is_none_or(|id| self.is_of_session(job, id))
+            && filter.below.as_ref().is_none_or(|node| match node {
+                NodeId::Session(id) => self.is_of_session(job, id),
+                NodeId::Job(id) => self.is_below_job(job, id),
+            })
             && filter
                 .group
                 .as_ref()
                 .is_none_or(|id| self.group(job.group).is_some_and(|group| group.id == *id))
+    }
+
+    fn is_of_session(&self, job: &Job, id: &SessionId) -> bool {
+        self.session(job.session).is_some_and(|session| session.id == *id)
+    }
+
+    fn is_below_job(&self, job: &Job, id: &JobId) -> bool {
+        let is_it = |node: Node| match node {
+            Node::Session(_) => false,
+            Node::Job(key) => self.job(key).is_some_and(|above| above.id == *id),
+        };
+        self.group(job.group).is_some_and(|group| self.facts.ancestors(group.parent).any(is_it))
     }
 
     fn info(&self, key: JobKey) -> Option<JobInfo> {

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use fanin_machine::{NotAccepted, Refusal, WaiterId};
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{BoundsError, Fence, GroupId, IdError, JobId, Lifetime, SessionId};
-use fanin_supervisor::{CallError, LaunchError, SessionError, StartError, WaitError};
+use fanin_supervisor::{
+    CallError, Candidates, FindError, LaunchError, OutputError, RunError, SessionError, StartError, WaitError,
+};
 
 use crate::tree;
 
@@ -170,10 +172,14 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         assert_eq!(call.code(), refusal.code());
         assert_eq!(LaunchError::from(call.clone()).code(), refusal.code());
         assert_eq!(WaitError::from(call.clone()).code(), refusal.code());
+        assert_eq!(RunError::from(LaunchError::from(call.clone())).code(), refusal.code());
+        assert_eq!(RunError::from(WaitError::from(call.clone())).code(), refusal.code());
         assert_eq!(SessionError::from(call.clone()).code(), refusal.code());
         assert_eq!(StartError::from(call).code(), refusal.code());
     }
     let limit = std::time::Duration::from_secs(1);
+    let candidates = Candidates(Vec::new());
+    let ambiguous = FindError::Ambiguous { start: "job_ffff".into(), count: 2, candidates };
     let mut samples: Vec<_> =
         refusals.iter().map(|(variant, refusal)| ("Refusal", *variant, refusal.code())).collect();
     samples.extend([
@@ -185,6 +191,10 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         ("WaitError", "Voided", WaitError::Voided.code()),
         ("WaitError", "Closed", WaitError::Closed.code()),
         ("SessionError", "Id", SessionError::from(IdError::Empty).code()),
+        ("OutputError", "NotKept", OutputError::NotKept { job: job(), total: 1 }.code()),
+        ("FindError", "NoPrefix", FindError::NoPrefix("job_".into()).code()),
+        ("FindError", "Unknown", FindError::Unknown("job_ffff".into()).code()),
+        ("FindError", "Ambiguous", ambiguous.code()),
         ("StartError", "Setting", StartError::Setting { setting: "slots", problem: "0" }.code()),
         ("StartError", "NoRuntime", StartError::NoRuntime.code()),
     ]);
