@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use fanin_benches::{Error, Figures, ratio};
+use fanin_benches::{Error, Figures, table};
 use fanin_supervisor::{JobSpec, Supervisor};
 use tokio::task::JoinSet;
 
@@ -22,10 +22,7 @@ fn main() -> Result<ExitCode, Error> {
     let gate = args.iter().any(|arg| arg == "--gate");
     let only = args.iter().skip_while(|arg| *arg != "--jobs").nth(1).and_then(|n| n.parse::<usize>().ok());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    println!(
-        "{:>9} {:>28} {:>28} {:>7}",
-        "jobs", "fanin ns/job (min..max)", "JoinSet ns/job (min..max)", "ratio"
-    );
+    table::head("jobs", "fanin ns/job (min..max)", "JoinSet ns/job (min..max)");
     let mut medians = Vec::new();
     for (size, total) in SIZES.into_iter().filter(|(size, _)| only.is_none_or(|only| only == *size)) {
         let (mut ours, mut partner) = (Figures::default(), Figures::default());
@@ -40,18 +37,13 @@ fn main() -> Result<ExitCode, Error> {
                 partner.add(join_set, size * rounds);
             }
         }
-        println!("{size:>9} {:>28} {:>28} {:>6.2}x", shown(&ours), shown(&partner), ratio(&ours, &partner));
+        table::row(size, &ours, &partner);
         medians.push(ours.median());
     }
     let (low, high) =
         medians.iter().fold((f64::INFINITY, 0f64), |(low, high), m| (low.min(*m), high.max(*m)));
     println!("flat: the dearest size costs {:.2}x the cheapest (aim: {FLAT}x)", high / low);
     Ok(if gate && high / low > 2.0 * FLAT { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn shown(figures: &Figures) -> String {
-    let (min, max) = figures.spread();
-    format!("{:.0} ({min:.0}..{max:.0})", figures.median())
 }
 
 /// Launch of a group to its result in the parent's hands. Making and ending the supervisor is not part of it.

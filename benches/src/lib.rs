@@ -34,7 +34,7 @@ pub fn ratio(ours: &Figures, partner: &Figures) -> f64 {
 }
 
 /// Whatever went wrong.
-pub type Error = Box<dyn std::error::Error>;
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Bytes of this process that are in memory now.
 ///
@@ -47,4 +47,24 @@ pub fn resident() -> Result<i64, Error> {
         text.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS in /proc/self/status")?;
     let kib: i64 = line.split_whitespace().next().ok_or("VmRSS says nothing")?.parse()?;
     Ok(kib * 1024)
+}
+
+/// The table that benches print.
+pub mod table {
+    use super::{Figures, ratio};
+
+    /// Its head: what was varied, ours, the partner's.
+    pub fn head(varied: &str, ours: &str, partner: &str) {
+        println!("{varied:>9} {ours:>30} {partner:>32} {:>7}", "ratio");
+    }
+
+    /// One row.
+    pub fn row(varied: usize, ours: &Figures, partner: &Figures) {
+        println!("{varied:>9} {:>30} {:>32} {:>6.2}x", shown(ours), shown(partner), ratio(ours, partner));
+    }
+
+    fn shown(figures: &Figures) -> String {
+        let (min, max) = figures.spread();
+        format!("{:.0} ({min:.0}..{max:.0})", figures.median())
+    }
 }

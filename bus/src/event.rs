@@ -1,9 +1,13 @@
 //! What a subscription delivers. An event shows ids and facts, and content only to who asks for it by name.
 
 use std::fmt;
+use std::sync::Arc;
 
-use fanin_machine::log::Shared;
-use fanin_protocol::{About, Fence, GroupId, JobId, Lifetime, LogId, Record, Seq, SessionId};
+use bytes::Bytes;
+use fanin_machine::log::{EncodeError, Form, Shared};
+use fanin_protocol::{
+    About, Entry, Envelope, Fence, GroupId, JobId, Lifetime, LogId, Record, Seq, SessionId,
+};
 
 /// One record as a subscriber sees it. Cheap to clone; keeps alive the segment of the log in which its
 /// record lies, up to [`READ_BATCH`](fanin_protocol::limits::READ_BATCH) records.
@@ -66,6 +70,37 @@ impl Event {
         self.0.about.group()
     }
 
+    /// The event as one line of JSON, its `fanin.event/1` document with a line feed; without prompts and outputs (B-10).
+    ///
+    /// It is encoded once, however many subscribers want it, and shared.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`] where a value cannot be encoded.
+    pub fn json_line(&self) -> Result<Bytes, EncodeError> {
+        self.0.bytes(Form::Json, |entry| {
+            let mut line =
+                serde_json::to_vec(&entry.to_json(self.0.log()).map_err(unencoded)?).map_err(unencoded)?;
+            line.push(b'\n');
+            Ok(line.into())
+        })
+    }
+
+    /// The event as an envelope in MessagePack, without prompts and outputs (B-10). It is encoded once, as
+    /// [`Event::json_line`].
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`] where a value cannot be encoded.
+    pub fn message_pack(&self) -> Result<Bytes, EncodeError> {
+        self.0.bytes(Form::MessagePack, |entry| {
+            let record = entry.record.redacted();
+            let entry = Entry { record, about: Arc::clone(&entry.about), ..*entry };
+            let envelope = Envelope::wrap(&entry).map_err(unencoded)?;
+            envelope.encode().map(Bytes::from).map_err(unencoded)
+        })
+    }
+
     /// The event as a `fanin.event/1` document of the log that it came from, without prompts and outputs (B-10).
     ///
     /// # Errors
@@ -74,6 +109,10 @@ impl Event {
     pub fn to_json(&self, log: &LogId) -> Result<serde_json::Value, serde_json::Error> {
         self.0.to_json(log)
     }
+}
+
+fn unencoded(error: impl fmt::Display) -> EncodeError {
+    EncodeError(error.to_string().into())
 }
 
 // Not derived: a record's own `Debug` shows labels and the messages of failures.

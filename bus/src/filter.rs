@@ -120,8 +120,7 @@ impl Filter {
 
     /// True where the filter lets an entry through.
     pub fn matches(&self, entry: &Entry) -> bool {
-        let kind = entry.record.kind();
-        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind))
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&entry.record.kind()))
             && (self.covers(&entry.about) || self.takes(&entry.record))
     }
 

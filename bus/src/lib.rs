@@ -33,6 +33,7 @@ mod snapshot;
 mod subscription;
 
 pub use event::{Delivery, Event};
+pub use fanin_machine::log::EncodeError;
 pub use filter::{Filter, FilterError};
 pub use snapshot::Snapshot;
 pub use subscription::{Since, SubscribeError, Subscription, TryNextError};

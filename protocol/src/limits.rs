@@ -224,6 +224,9 @@ pub const CALL_BYTES_MAX: usize = 200;
 /// Records kept in memory for subscribers: at least this many, and at most one segment more (B-8).
 pub const TAIL_RECORDS: usize = 65_536;
 
+/// Readers that an append wakes by itself: a few cost the writer less than waking one who wakes them.
+pub const WAKES_AT_ONCE: usize = 2;
+
 /// Records of one segment of the log. A subscriber takes over that many in one lock of the log, and one that sleeps
 /// keeps that many from being freed.
 pub const READ_BATCH: usize = 256;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fanin_machine::log::Log;
+use fanin_machine::log::{Herald, Log};
 use fanin_machine::pump::{Batch, Pump};
 use fanin_machine::{
-    Answer, Command, Effect, Ended, KillStage, Launch, Launched, Leave, Mono, Now, Out, Refusal, Reply,
-    Report, RunRef, Said, State, WaiterId, step,
+    Answer, Command, Effect, Ended, KillStage, Launch, Launched, Leave, Mono, Now, Out, Refusal, Release,
+    Reply, Report, RunRef, Said, State, WaiterId, step,
 };
 use fanin_protocol::limits::{
     EFFECTS_ROOM, GATE_PAUSE, GATE_TRY, LOOK_WAIT, MESSAGE_BYTES_MAX, OUTPUT_BYTES_MAX,
@@ -196,6 +196,7 @@ impl Core {
             | Reply::Answered
             | Reply::Stopped(_)
             | Reply::Extended(_)
+            | Reply::Promoted(_)
             | Reply::Posted { .. }
             | Reply::Refused(_) => Err(CallError::Poisoned),
         }
@@ -374,7 +375,7 @@ impl Core {
         let sender = self.waiting.lock().remove(&waiter);
         // A waiter whose future is gone gives back what it was offered; its own drop may have come before.
         if sender.is_none_or(|sender| sender.send(answer).is_err()) {
-            self.post(Command::Release(waiter, Leave::Left));
+            self.post(Command::Release(Release::Waiter(waiter, Leave::Left)));
         }
     }
 
@@ -436,6 +437,13 @@ impl Core {
                 changed = alarm.changed() => if changed.is_err() { return },
             }
         }
+    }
+
+    /// Wakes subscribers, until the log is closed: however many there are, what they cost the pump is one wake.
+    pub(crate) async fn herald(self: Arc<Self>) {
+        let mut herald = Herald::new(Arc::clone(&self.log));
+        drop(self);
+        std::future::poll_fn(|cx| herald.poll(cx)).await;
     }
 
     /// Nothing is decided from now on, and all tasks are dropped (SC-6).

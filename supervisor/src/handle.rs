@@ -55,6 +55,7 @@ impl Handle {
             | Reply::Launched(_)
             | Reply::Stopped(_)
             | Reply::Extended(_)
+            | Reply::Promoted(_)
             | Reply::Refused(_) => Err(CallError::Poisoned),
         }
     }
@@ -71,6 +72,7 @@ impl Handle {
             | Reply::Launched(_)
             | Reply::Posted { .. }
             | Reply::Extended(_)
+            | Reply::Promoted(_)
             | Reply::Refused(_) => Err(CallError::Poisoned),
         }
     }

@@ -83,9 +83,13 @@ impl Group {
                 Ok(GroupResult { result, already_delivered })
             }
             Answer::Voided => Err(WaitError::Voided),
-            Answer::Jobs { .. } | Answer::Wake(_) | Answer::Words { .. } | Answer::Idle | Answer::Closed => {
-                Err(WaitError::Closed)
-            }
+            Answer::Jobs { .. }
+            | Answer::Wake(_)
+            | Answer::Words { .. }
+            | Answer::Promoted
+            | Answer::Background(_)
+            | Answer::Idle
+            | Answer::Closed => Err(WaitError::Closed),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use fanin_machine::{Answer, Launch, Launched, Member, Parent, Refusal, Wanted};
+use fanin_machine::{Answer, Launch, Launched, Member, Parent, Refusal, WaiterId, Wanted};
 use fanin_protocol::{JobId, Spec};
 
 use crate::body::Works;
@@ -87,7 +87,7 @@ impl Launcher {
     /// Cancel safe: it waits for the gate alone. Dropped there nothing exists; once it has returned, dropping the handle
     /// does not stop the job.
     pub async fn start(&self, spec: JobSpec) -> Result<Job, LaunchError> {
-        let launched = self.launch(GroupOptions::default(), vec![spec], true).await?;
+        let launched = self.launch(GroupOptions::default(), vec![spec], true, None).await?;
         Job::new(self, launched).ok_or(LaunchError::Call(Refusal::Empty.into()))
     }
 
@@ -119,15 +119,16 @@ impl Launcher {
         options: GroupOptions,
         specs: impl IntoIterator<Item = JobSpec>,
     ) -> Result<Group, LaunchError> {
-        let launched = self.launch(options, specs.into_iter().collect(), false).await?;
+        let launched = self.launch(options, specs.into_iter().collect(), false, None).await?;
         Ok(Group::new(self, launched))
     }
 
-    async fn launch(
+    pub(crate) async fn launch(
         &self,
         options: GroupOptions,
         specs: Vec<JobSpec>,
         joins_turn: bool,
+        foreground: Option<WaiterId>,
     ) -> Result<Launched, LaunchError> {
         let core = self.handle.core();
         let mut members = Vec::with_capacity(specs.len());
@@ -158,6 +159,7 @@ impl Launcher {
             group: options.id.unwrap_or_else(chance::group_id),
             joins_turn,
             policy: options.policy,
+            foreground,
             members,
         };
         Ok(core.launch(launch, works).await?)
@@ -221,6 +223,8 @@ impl Launcher {
             | Answer::Group { .. }
             | Answer::Words { .. }
             | Answer::Voided
+            | Answer::Promoted
+            | Answer::Background(_)
             | Answer::Idle
             | Answer::Closed => Err(WaitError::Closed),
         }

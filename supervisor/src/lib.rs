@@ -35,6 +35,7 @@ mod context;
 mod core;
 mod find;
 mod follow;
+mod foreground;
 mod handle;
 mod head_tail;
 mod hosted;
@@ -65,10 +66,11 @@ pub use core::CallError;
 pub use fanin_bus::{
     Delivery, Event, Filter, FilterError, Since, Snapshot, SubscribeError, Subscription, TryNextError,
 };
-pub use fanin_machine::{Bound, JobFilter, Named, NotAccepted, Refusal};
+pub use fanin_machine::{Background, Bound, JobFilter, Named, NotAccepted, Promotion, Refusal};
 pub use fanin_protocol as protocol;
 pub use find::{Candidates, FindError};
 pub use follow::{Follow, OutputError};
+pub use foreground::{Backgrounded, Foreground, RunError};
 pub use head_tail::HeadTail;
 pub use launched::{Group, GroupResult, Job};
 pub use launcher::{LaunchError, Launcher};

@@ -74,6 +74,7 @@ async fn extend(
         | Reply::Launched(_)
         | Reply::Stopped(_)
         | Reply::Posted { .. }
+        | Reply::Promoted(_)
         | Reply::Refused(_) => Err(CallError::Poisoned),
     }
 }

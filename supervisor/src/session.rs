@@ -92,6 +92,7 @@ impl Session {
             | Reply::Stopped(_)
             | Reply::Posted { .. }
             | Reply::Extended(_)
+            | Reply::Promoted(_)
             | Reply::Refused(_) => Err(CallError::Poisoned),
         }
     }
@@ -129,9 +130,13 @@ impl Session {
         match waiter.answer().await? {
             Answer::Wake(result) => Ok(Message::Wake(Wake::new(result, waiter))),
             Answer::Words { key, text } => Ok(Message::Words(Words::new(key, text, waiter))),
-            Answer::Jobs { .. } | Answer::Group { .. } | Answer::Voided | Answer::Idle | Answer::Closed => {
-                Err(WaitError::Closed)
-            }
+            Answer::Jobs { .. }
+            | Answer::Group { .. }
+            | Answer::Promoted
+            | Answer::Background(_)
+            | Answer::Voided
+            | Answer::Idle
+            | Answer::Closed => Err(WaitError::Closed),
         }
     }
 

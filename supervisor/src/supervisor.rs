@@ -89,6 +89,8 @@ pub(crate) struct Owner {
 impl Owner {
     pub(crate) fn new(core: Arc<Core>, sessions: SessionOptions) -> Self {
         let alarm = core.scope.spawn(Arc::clone(&core).ring());
+        // It ends with the log.
+        core.scope.spawn(Arc::clone(&core).herald());
         Self { core, alarm, sessions }
     }
 
@@ -110,7 +112,7 @@ impl Supervisor {
         Builder::default()
     }
 
-    fn handle(&self) -> Handle {
+    pub(crate) fn handle(&self) -> Handle {
         Handle::of(Arc::clone(&self.owner))
     }
 

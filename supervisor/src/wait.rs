@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fanin_machine::{Answer, Command, Leave, Refusal, Reply, Take, WaiterId, Wanted};
+use fanin_machine::{Answer, Command, Leave, Refusal, Release, Reply, Take, WaiterId, Wanted};
 use fanin_protocol::ResultEntry;
 use tokio::sync::oneshot;
 
@@ -73,11 +73,21 @@ impl Waiter {
     ///
     /// Cancel safe: dropped at the gate nobody waits.
     pub(crate) async fn begin(handle: &Handle, wanted: Wanted) -> Result<Self, CallError> {
-        let (id, answer) = handle.core().expect_answer();
         // Made before the call, so that a refusal forgets the expected answer as well.
-        let waiter = Self { handle: handle.clone(), id, answer, is_done: false };
-        waiter.handle.core().submit(Command::Take(Take { waiter: id, wanted })).await?;
+        let waiter = Self::expect(handle);
+        waiter.handle.core().submit(Command::Take(Take { waiter: waiter.id, wanted })).await?;
         Ok(waiter)
+    }
+
+    /// One who is about to wait.
+    pub(crate) fn expect(handle: &Handle) -> Self {
+        let (id, answer) = handle.core().expect_answer();
+        Self { handle: handle.clone(), id, answer, is_done: false }
+    }
+
+    /// Its name.
+    pub(crate) const fn id(&self) -> WaiterId {
+        self.id
     }
 
     /// The answer. It is offered, not taken, until it is acknowledged.
@@ -89,10 +99,24 @@ impl Waiter {
         (&mut self.answer).await.map_err(|_| WaitError::Closed)
     }
 
+    /// The answer, or the end of the limit; an answer that is there wins.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Waiter::answer`].
+    pub(crate) async fn answer_before(&mut self, limit: Option<Duration>) -> Result<Answer, WaitError> {
+        let Some(limit) = limit else { return self.answer().await };
+        match tokio::time::timeout(limit, self.answer()).await {
+            Ok(answer) => answer,
+            Err(_) if self.handle.is_inside() => self.held_answer(limit).await,
+            Err(_) => Err(WaitError::TimedOut { limit }),
+        }
+    }
+
     /// The limit of a job's wait has passed. An answer that was only held for the job's slot is given now (SC-10);
     /// without one, or where the gate is busy, the waiter leaves.
     async fn held_answer(&mut self, limit: Duration) -> Result<Answer, WaitError> {
-        match self.handle.core().submit(Command::Release(self.id, Leave::Limit)).await {
+        match self.handle.core().submit(Command::Release(Release::Waiter(self.id, Leave::Limit))).await {
             Ok(Reply::Answered) => self.answer().await,
             _ => Err(WaitError::TimedOut { limit }),
         }
@@ -125,7 +149,7 @@ impl Drop for Waiter {
     fn drop(&mut self) {
         if !self.is_done {
             self.handle.core().forget_answer(self.id);
-            self.handle.core().post(Command::Release(self.id, Leave::Left));
+            self.handle.core().post(Command::Release(Release::Waiter(self.id, Leave::Left)));
         }
     }
 }
@@ -165,8 +189,12 @@ pub(crate) async fn jobs(
             Ok(Waited { entries, already_delivered })
         }
         Answer::Voided => Err(WaitError::Voided),
-        Answer::Group { .. } | Answer::Wake(_) | Answer::Words { .. } | Answer::Idle | Answer::Closed => {
-            Err(WaitError::Closed)
-        }
+        Answer::Group { .. }
+        | Answer::Wake(_)
+        | Answer::Words { .. }
+        | Answer::Promoted
+        | Answer::Background(_)
+        | Answer::Idle
+        | Answer::Closed => Err(WaitError::Closed),
     }
 }

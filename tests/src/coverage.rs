@@ -5,7 +5,7 @@ use fanin_protocol::record::{StopTarget, TakenBy};
 use fanin_protocol::{GroupId, JobId, NodeId, PartState, SessionId};
 
 use crate::ledger::JobSeen;
-use crate::op::{Aim, How, Op, Wish};
+use crate::op::{Aim, How, Op, Promoted, Wish};
 use crate::parent::Offer;
 use crate::world::World;
 
@@ -33,10 +33,13 @@ pub fn pair(world: &World, op: &Op) -> String {
                 (true, false) => "known",
                 (false, _) => "new",
             };
-            format!("Launch {verb}, {known}, {}", node(world, &launching.parent))
+            let call = if launching.foreground.is_some() { " in the foreground" } else { "" };
+            format!("Launch {verb}{call}, {known}, {}", node(world, &launching.parent))
         }
         Op::Wait(_, wanted) => format!("Take {}", taken(world, wanted)),
         Op::Leave(id) => format!("Release, {}", waiter(world, *id)),
+        Op::Promote(Promoted::Job(id)) => format!("Release promoted job, {}", calls(world, of(world, id))),
+        Op::Promote(Promoted::Group(id)) => format!("Release promoted group, {}", calls(world, Some(id))),
         Op::Expire(id) => format!("Release at its limit, {}", waiter(world, *id)),
         Op::Ack(id) => format!("Ack, {}", waiter(world, *id)),
         Op::Stop(Aim::Job(id), ..) => format!("Stop job, {}", job(world, id)),
@@ -204,6 +207,7 @@ fn taken(world: &World, wish: &Wish) -> String {
             };
             format!("message, {owed}")
         }
+        Wish::Background(id) => format!("background, {}", calls(world, of(world, id))),
         Wish::Idle => {
             format!("idle, {}", if world.ledger.running > 0 { "jobs run" } else { "no job runs" })
         }
@@ -222,6 +226,22 @@ fn jobs(world: &World, ids: &[JobId]) -> &'static str {
         n if had == n => "all over and taken",
         _ if had > 0 => "all over, some taken",
         _ => "all over",
+    }
+}
+
+fn of<'a>(world: &'a World, id: &JobId) -> Option<&'a GroupId> {
+    world.ledger.jobs.get(id).map(|job| &job.group)
+}
+
+fn calls(world: &World, id: Option<&GroupId>) -> &'static str {
+    let Some((id, group)) = id.and_then(|id| world.ledger.groups.get_key_value(id)) else {
+        return "unknown";
+    };
+    match world.parent.calls(id).count() {
+        _ if group.fired.is_some() || group.voided => "already done",
+        0 => "nobody waits",
+        1 => "one call waits",
+        _ => "calls wait",
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Ledger {
     pub running: u32,
     /// Jobs that wait for a start, their first or one more.
     pub queued: u32,
+    /// Lives of jobs that have never been started and are not over.
+    pub unstarted: BTreeSet<Lifetime>,
     /// Sessions whose turn for a slot went, in this step, to a run that had lent its own.
     pub granted: BTreeSet<SessionId>,
     /// Only the records are known: whose turn went to a run that had lent its slot cannot be told.

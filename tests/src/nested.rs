@@ -149,6 +149,7 @@ fn launch(jobs: &[Planned], parent: Option<usize>) -> Op {
         is_fresh: false,
         again: false,
         joins: false,
+        foreground: None,
         policy: Policy::ALL,
         kind: JobKind::Closure,
         limits: JobLimits::default(),

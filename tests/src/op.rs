@@ -43,6 +43,8 @@ pub enum Op {
     Wait(WaiterId, Wish),
     /// A waiter leaves.
     Leave(WaiterId),
+    /// The foreground calls of a job's group, or of a group, are promoted.
+    Promote(Promoted),
     /// Its limit passes.
     Expire(WaiterId),
     /// A waiter acknowledges.
@@ -102,6 +104,8 @@ pub struct Launching {
     pub again: bool,
     /// Joins the group of the turn.
     pub joins: bool,
+    /// Who waits for it in the foreground.
+    pub foreground: Option<WaiterId>,
     /// When the rest is stopped.
     pub policy: Policy,
     /// What the bodies are.
@@ -127,8 +131,19 @@ pub enum Wish {
     Wake(NodeId),
     /// The next message of a session, whatever it is.
     Message(NodeId),
+    /// That nobody waits for a job in the foreground, in the life it has.
+    Background(JobId),
     /// That no run is open.
     Idle,
+}
+
+/// Whose calls are promoted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Promoted {
+    /// Those of a job's group.
+    Job(JobId),
+    /// Those of a group.
+    Group(GroupId),
 }
 
 impl Wish {
@@ -141,7 +156,7 @@ impl Wish {
             | Self::Group(by, _)
             | Self::Wake(by)
             | Self::Message(by) => Some(by),
-            Self::Idle => None,
+            Self::Background(_) | Self::Idle => None,
         }
     }
 }

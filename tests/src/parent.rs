@@ -7,13 +7,13 @@ mod answers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fanin_machine::WaiterId;
+use fanin_machine::{Promotion, WaiterId};
 use fanin_protocol::record::{RunOutcome, TakenBy};
 use fanin_protocol::{Fence, GroupId, JobId, Lifetime, MessageId, NodeId, Record};
 
 use crate::broken::{Kept, ensure};
 use crate::ledger::{GroupSeen, Ledger};
-use crate::op::Wish;
+use crate::op::{Promoted, Wish};
 use crate::posts::PostSeen;
 
 /// What a parent asked for and has.
@@ -31,6 +31,8 @@ pub struct Parent {
     pub void: BTreeSet<Lifetime>,
     /// Those of them that became so in this step: an answer of the step may have been given before or after.
     pub void_now: BTreeSet<Lifetime>,
+    /// The group whose foreground calls are told to leave in this step.
+    pub promoted: Option<GroupId>,
 }
 
 /// A waiter.
@@ -44,6 +46,8 @@ pub struct Wait {
     pub lives: Vec<Lifetime>,
     /// What it holds and has not acknowledged.
     pub offer: Option<Offer>,
+    /// It began with the launch.
+    pub is_foreground: bool,
 }
 
 impl Wait {
@@ -111,10 +115,44 @@ impl Parent {
                 jobs.iter().filter_map(|id| ledger.jobs.get(id)).map(|job| job.lifetime).collect()
             }
             Wish::Exact(_, _, lifetime) => vec![*lifetime],
+            Wish::Background(job) => ledger.jobs.get(job).map(|job| job.lifetime).into_iter().collect(),
             Wish::Group(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Idle => Vec::new(),
         };
         let life = wish.by().and_then(|by| ledger.life_of(by));
-        self.waits.insert(waiter, Wait { wish, life, lives, offer: None });
+        self.waits.insert(waiter, Wait { wish, life, lives, offer: None, is_foreground: false });
+    }
+
+    /// Somebody launched and waits for the group.
+    pub fn called(&mut self, waiter: WaiterId, by: NodeId, group: GroupId, ledger: &Ledger) {
+        self.asked(waiter, Wish::Group(by, group), ledger);
+        if let Some(wait) = self.waits.get_mut(&waiter) {
+            wait.is_foreground = true;
+        }
+    }
+
+    /// The foreground calls that wait for a group and have no answer.
+    pub fn calls(&self, group: &GroupId) -> impl Iterator<Item = WaiterId> {
+        let is_call = move |wait: &Wait| {
+            wait.is_foreground
+                && wait.offer.is_none()
+                && matches!(&wait.wish, Wish::Group(_, wanted) if wanted == group)
+        };
+        self.waits.iter().filter(move |(_, wait)| is_call(wait)).map(|(id, _)| *id)
+    }
+
+    /// What a promotion has to answer, by what was before it; `None` where it is to be refused.
+    pub fn promotion(&self, promoted: &Promoted, ledger: &Ledger) -> Option<(GroupId, Promotion)> {
+        let id = match promoted {
+            Promoted::Group(id) => id,
+            Promoted::Job(id) => &ledger.jobs.get(id)?.group,
+        };
+        let group = ledger.groups.get(id)?;
+        let promotion = match self.calls(id).next() {
+            _ if group.fired.is_some() || group.voided => Promotion::AlreadyDone,
+            Some(_) => Promotion::Promoted,
+            None => Promotion::NotWaiting,
+        };
+        Some((id.clone(), promotion))
     }
 
     /// A waiter left.

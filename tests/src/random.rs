@@ -9,7 +9,7 @@ use fanin_protocol::{
 
 use crate::broken::Broken;
 use crate::calm::{Calm, calm};
-use crate::op::{self, Aim, How, Launching, Op, Wish};
+use crate::op::{self, Aim, How, Launching, Op, Promoted, Wish};
 use crate::world::{Options, World};
 
 /// Waiters at once.
@@ -126,7 +126,11 @@ pub fn operation(word: u64, world: &World, names: &Names) -> Op {
         34..=41 => wait(&mut bits, world, names),
         42..=47 => Op::Ack(holder(&mut bits, world)),
         48 | 49 => Op::Leave(WaiterId(bits.of(WAITERS as usize + 1) as u64)),
-        50 => Op::Expire(WaiterId(bits.of(WAITERS as usize + 1) as u64)),
+        50 => match bits.of(4) {
+            0 => Op::Promote(Promoted::Job(job(&mut bits, world, names))),
+            1 => Op::Promote(Promoted::Group(group(&mut bits, world, names))),
+            _ => Op::Expire(WaiterId(bits.of(WAITERS as usize + 1) as u64)),
+        },
         51..=53 => stop(&mut bits, world, names),
         54 | 55 => limit(&mut bits, world, names),
         56 | 57 => Op::After(bits.pick([0, 1, 10, 50, 100, 500, 3_000, 60_000])),
@@ -215,6 +219,7 @@ fn launch(bits: &mut Bits, world: &World, names: &Names, joins: bool) -> Op {
         is_fresh: bits.one_in(2),
         again: again && bits.one_in(2),
         joins,
+        foreground: (!joins && bits.one_in(4)).then(|| WaiterId(bits.of(WAITERS as usize + 1) as u64)),
         policy,
         kind: bits.pick([JobKind::Command, JobKind::Closure, JobKind::Agent]),
         limits: JobLimits {
@@ -281,7 +286,7 @@ fn turn(bits: &mut Bits, names: &Names) -> Op {
 fn wait(bits: &mut Bits, world: &World, names: &Names) -> Op {
     let waiter = WaiterId(bits.of(WAITERS as usize + 1) as u64);
     let by = parent(bits, world, names);
-    let kind = bits.of(8);
+    let kind = bits.of(9);
     let jobs = |bits: &mut Bits| -> Vec<JobId> {
         let count = 1 + bits.of(4);
         let mut jobs: Vec<JobId> = (0..count).map(|_| job(bits, world, names)).collect();
@@ -298,6 +303,7 @@ fn wait(bits: &mut Bits, world: &World, names: &Names) -> Op {
         5 => Wish::Wake(by),
         6 if matches!(by, NodeId::Session(_)) => Wish::Message(by),
         6 => Wish::Wake(by),
+        7 => Wish::Background(job(bits, world, names)),
         _ => Wish::Idle,
     };
     Op::Wait(waiter, wanted)

@@ -96,6 +96,7 @@ pub fn write(lines: &mut String, out: &Out, ledger: &Ledger) {
                 }
             }
         }
+        Some(Reply::Promoted(promotion)) => drop(writeln!(lines, "= {}", promotion.as_str())),
         Some(Reply::Extended(false)) => drop(writeln!(lines, "= not extended")),
         _ => {}
     }

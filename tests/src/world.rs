@@ -3,8 +3,8 @@
 
 use fanin_machine::{
     Bound, Close, Command, Effect, Ended, Facts, Launch, Leave, Limit, Member, Mono, Now, Open, Out,
-    Parent as By, Post, PostTarget, Rate, Reply, Report, RunRef, Said, SessionCommand, SessionOpen, State,
-    Stop, StopTarget, Take, WaiterId, Wanted, step,
+    Parent as By, Post, PostTarget, PromoteTarget, Promotion, Rate, Release, Reply, Report, RunRef, Said,
+    SessionCommand, SessionOpen, State, Stop, StopTarget, Take, WaiterId, Wanted, step,
 };
 use fanin_protocol::record::Level;
 use fanin_protocol::{
@@ -18,7 +18,7 @@ use crate::host::Host;
 use crate::invariants;
 use crate::ledger::Ledger;
 use crate::lending;
-use crate::op::{Aim, How, Launching, Op, Wish};
+use crate::op::{Aim, How, Launching, Op, Promoted, Wish};
 use crate::parent::Parent;
 
 /// What holds for a whole test.
@@ -140,7 +140,38 @@ impl World {
         if let (Op::Wait(waiter, wish), Command::Take(_)) = (op, &command) {
             self.asking = Some((*waiter, wish.clone()));
         }
+        if let Op::Launch(launching) = op
+            && let Some(waiter) = launching.foreground
+        {
+            self.asking = Some((waiter, Wish::Group(launching.parent.clone(), launching.group.clone())));
+        }
+        if let Op::Promote(promoted) = op {
+            return self.promote(promoted, command);
+        }
         self.step(command)
+    }
+
+    /// A promotion: it answers what it did, and whoever it sends away is told in the same step.
+    fn promote(&mut self, promoted: &Promoted, command: Command) -> Result<Out, Broken> {
+        let due = self.parent.promotion(promoted, &self.ledger);
+        self.parent.promoted = due.as_ref().map(|(group, _)| group.clone());
+        let out = self.step(command)?;
+        let group = self.parent.promoted.take();
+        if self.opened && self.ledger.open {
+            let answered = match &out.reply {
+                Some(Reply::Promoted(promotion)) => Some(*promotion),
+                _ => None,
+            };
+            let due = due.map(|(_, promotion)| promotion);
+            ensure(answered == due, "SC-20", || {
+                format!("{promoted:?} is answered {answered:?}, due is {due:?}")
+            })?;
+            // One that is answered already may wait for its slot.
+            let stays = group.filter(|_| due == Some(Promotion::Promoted));
+            let stays = stays.and_then(|group| self.parent.calls(&group).next());
+            ensure(stays.is_none(), "SC-20", || format!("{stays:?} waits after {promoted:?}"))?;
+        }
+        Ok(out)
     }
 
     /// One command, checked, and the answers of the host to what it asks.
@@ -249,8 +280,8 @@ impl World {
                     self.parent.asked(waiter, wish, &self.ledger);
                 }
             }
-            Command::Release(_, Leave::Limit) if out.reply == Some(Reply::Answered) => {}
-            Command::Release(waiter, _) => self.parent.left(*waiter),
+            Command::Release(Release::Waiter(_, Leave::Limit)) if out.reply == Some(Reply::Answered) => {}
+            Command::Release(Release::Waiter(waiter, _)) => self.parent.left(*waiter),
             Command::Ack(waiter) if accepted => self.parent.acknowledged(*waiter, &self.ledger),
             Command::Session(SessionCommand::Close(id)) if accepted => {
                 self.parent.closed(&NodeId::Session(id.clone()), &self.ledger);
@@ -260,11 +291,17 @@ impl World {
                     self.host.turns.insert(id.clone(), run);
                 }
             }
-            Command::Launch(_) => {
-                if let Some(Reply::Launched(launched)) = &out.reply
-                    && launched.created
-                {
-                    launched.jobs.iter().for_each(|(id, _)| self.host.launched(id));
+            Command::Launch(launch) => {
+                if let Some(Reply::Launched(launched)) = &out.reply {
+                    if launched.created {
+                        launched.jobs.iter().for_each(|(id, _)| self.host.launched(id));
+                    }
+                    // The group that answers may be a known one of another id.
+                    if launch.foreground.is_some()
+                        && let Some((waiter, Wish::Group(by, _))) = self.asking.take()
+                    {
+                        self.parent.called(waiter, by, launched.group.clone(), &self.ledger);
+                    }
                 }
             }
             Command::Limit(Limit::Slots(slots)) if accepted => self.slots = *slots,
@@ -319,8 +356,14 @@ impl World {
             Op::Turn(id) => Command::Session(SessionCommand::Turn(id.clone())),
             Op::Launch(launching) => Command::Launch(launch(launching, self.by(&launching.parent)?)),
             Op::Wait(waiter, wish) => Command::Take(Take { waiter: *waiter, wanted: self.wanted(wish)? }),
-            Op::Leave(waiter) => Command::Release(*waiter, Leave::Left),
-            Op::Expire(waiter) => Command::Release(*waiter, Leave::Limit),
+            Op::Leave(waiter) => Command::Release(Release::Waiter(*waiter, Leave::Left)),
+            Op::Expire(waiter) => Command::Release(Release::Waiter(*waiter, Leave::Limit)),
+            Op::Promote(Promoted::Job(id)) => {
+                Command::Release(Release::Promote(PromoteTarget::Job(id.clone())))
+            }
+            Op::Promote(Promoted::Group(id)) => {
+                Command::Release(Release::Promote(PromoteTarget::Group(id.clone())))
+            }
             Op::Ack(waiter) => Command::Ack(*waiter),
             Op::Stop(aim, grace_ms, cause) => {
                 Command::Stop(Stop { target: self.aim(aim), cause: *cause, grace_ms: *grace_ms })
@@ -408,6 +451,10 @@ impl World {
             Wish::Wake(by) => Wanted::Wake(self.by(by)?),
             Wish::Message(NodeId::Session(id)) => Wanted::Message(id.clone()),
             Wish::Message(NodeId::Job(_)) => return None,
+            Wish::Background(id) => Wanted::Background(
+                id.clone(),
+                self.ledger.jobs.get(id).map_or(Lifetime(0), |job| job.lifetime),
+            ),
             Wish::Idle => Wanted::Idle,
         })
     }
@@ -459,6 +506,7 @@ fn launch(launching: &Launching, parent: By) -> Launch {
         is_fresh: launching.is_fresh,
         joins_turn: launching.joins,
         policy: launching.policy,
+        foreground: launching.foreground,
     }
 }
 

@@ -7,7 +7,7 @@ use std::{iter, thread};
 
 use fanin_bus::{Delivery, Filter, Since, SubscribeError, Subscription, TryNextError};
 use fanin_machine::log::Log;
-use fanin_protocol::{About, Cursor, LogId, Record, Seq};
+use fanin_protocol::{About, Cursor, Envelope, LogId, Record, Seq};
 
 use crate::common::*;
 
@@ -195,4 +195,26 @@ fn what_is_delivered_reads_in_one_line() {
     assert_eq!(events.try_next().unwrap().to_string(), "missed 2 records, 2 to 3");
     assert_eq!(events.try_next().unwrap().to_string(), "4 store.closed");
     assert_eq!(events.log(), log.id());
+}
+
+#[test]
+fn the_bytes_of_an_event_are_shared_and_show_no_content() {
+    let log = log(64);
+    append(&log, [(about("main", "scan", "g"), run_ended())]);
+    let events = [(); 8].map(|()| match subscribe(&log, Since::Start).try_next() {
+        Ok(Delivery::Event(event)) => event,
+        other => panic!("{other:?}"),
+    });
+    let lines = events.each_ref().map(|event| event.json_line().unwrap());
+    let packed = events.each_ref().map(|event| event.message_pack().unwrap());
+    assert!(lines.iter().all(|line| line.as_ptr() == lines[0].as_ptr()), "encoded again");
+    assert!(packed.iter().all(|bytes| bytes.as_ptr() == packed[0].as_ptr()), "encoded again");
+
+    let line = std::str::from_utf8(&lines[0]).unwrap();
+    let document: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!(document, events[0].to_json(log.id()).unwrap());
+    assert!(line.ends_with("}\n") && line.matches('\n').count() == 1, "{line}");
+    let envelope = Envelope::decode(&packed[0]).unwrap();
+    assert_eq!((envelope.seq, envelope.kind.as_str()), (Seq(1), "run.ended"));
+    assert!(!line.contains("swordfish") && !packed[0].windows(9).any(|word| word == b"swordfish"));
 }

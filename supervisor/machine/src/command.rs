@@ -12,6 +12,7 @@ use fanin_protocol::{
 };
 
 use crate::clock::Mono;
+use crate::foreground::{PromoteTarget, Promotion};
 use crate::state::{JobKey, SessionKey};
 
 /// A command. Each is one step, and the order of steps decides every race.
@@ -29,8 +30,8 @@ pub enum Command {
     Post(Post),
     /// Somebody begins to wait.
     Take(Take),
-    /// A waiter left, or gives back what it was offered (BAR-12).
-    Release(WaiterId, Leave),
+    /// Waiters leave (BAR-12).
+    Release(Release),
     /// A waiter has what it was offered.
     Ack(WaiterId),
     /// Stops jobs.
@@ -169,6 +170,8 @@ pub struct Launch {
     pub joins_turn: bool,
     /// When the rest is stopped.
     pub policy: Policy,
+    /// Who waits for the group from this step on: a foreground call. It joins no turn.
+    pub foreground: Option<WaiterId>,
     /// The jobs in launch order.
     pub members: Vec<Member>,
 }
@@ -219,6 +222,15 @@ impl fmt::Display for NotAccepted {
     }
 }
 
+/// `Release`: who leaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Release {
+    /// This waiter; it gives back what it was offered.
+    Waiter(WaiterId, Leave),
+    /// The foreground calls that wait for this, whoever asks (SC-20).
+    Promote(PromoteTarget),
+}
+
 /// Names a waiter; the host gives the number and never uses it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WaiterId(pub u64);
@@ -257,6 +269,8 @@ pub enum Wanted {
     Wake(Parent),
     /// The next message in a session's inbox, a result or a user's words.
     Message(SessionId),
+    /// No foreground call waits for this life of a job, or the job is over.
+    Background(JobId, Lifetime),
     /// No run of a job is open any more.
     Idle,
 }
@@ -413,6 +427,8 @@ pub enum Reply {
     Stopped(Vec<(JobId, Stopped)>),
     /// True where the job has more time now; false where it is over or stopping, or has no limit that could move.
     Extended(bool),
+    /// What became of the foreground calls.
+    Promoted(Promotion),
     /// Nothing was done.
     Refused(Refusal),
 }

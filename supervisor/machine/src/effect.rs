@@ -6,6 +6,7 @@ use fanin_protocol::{CombinedResult, JobId, Lifetime, MessageId, ResultEntry, Sp
 
 use crate::clock::Mono;
 use crate::command::{RunRef, WaiterId};
+use crate::foreground::Background;
 
 /// An effect. The host carries them out in order, each once.
 #[derive(Debug, Clone)]
@@ -104,6 +105,10 @@ pub enum Answer {
         /// The words.
         text: Arc<str>,
     },
+    /// Of a foreground call: it is one no more. The jobs go on, and their result comes as a wake.
+    Promoted,
+    /// Nobody waits for the job in the foreground.
+    Background(Background),
     /// The group was voided: its parent ended first.
     Voided,
     /// No run is open.

@@ -280,6 +280,7 @@ impl Facts {
             fired: None,
             fired_at: Seq(0),
             voided: None,
+            results_taken: 0,
             taken: false,
         });
         Ok(key)
@@ -547,6 +548,9 @@ impl Facts {
         for key in &jobs {
             if let Some(job) = self.jobs.get_mut(key.index()) {
                 job.taken = true;
+                if let Some(group) = self.groups.get_mut(job.group.index()) {
+                    group.results_taken += 1;
+                }
             }
         }
         Ok(match (groups.as_slice(), jobs.first()) {

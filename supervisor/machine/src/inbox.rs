@@ -87,7 +87,7 @@ fn next_offer(state: &State, key: Node) -> Option<(WaiterId, Next)> {
 fn with_references(state: &State, key: GroupKey) -> Option<Arc<CombinedResult>> {
     let group = state.group(key)?;
     let result = Arc::clone(group.fired.as_ref()?);
-    if !group.members.iter().any(|member| waiter::is_taken(state, *member)) {
+    if !group.taken && group.results_taken == 0 {
         return Some(result);
     }
     let mut result = (*result).clone();
@@ -149,9 +149,10 @@ pub(crate) fn ack(state: &mut State, id: WaiterId, out: &mut Out) -> Result<Repl
 /// True where the group has fired and these results are the last that nobody had taken.
 fn closes(state: &State, key: GroupKey, taken: &BTreeSet<JobKey>) -> bool {
     state.group(key).is_some_and(|group| {
-        group.fired.is_some()
-            && !group.taken
-            && group.members.iter().all(|member| taken.contains(member) || waiter::is_taken(state, *member))
+        // None of those were taken before.
+        let more =
+            taken.iter().filter(|taken| state.job(**taken).is_some_and(|job| job.group == key)).count();
+        group.fired.is_some() && !group.taken && group.results_taken as usize + more == group.members.len()
     })
 }
 

@@ -1,9 +1,9 @@
 //! The only code that sees commands: each is sent to the rule set that decides it.
 
-use crate::command::{Close, Command, Leave, Refusal, Reply, SessionCommand};
+use crate::command::{Close, Command, Leave, Refusal, Release, Reply, SessionCommand};
 use crate::out::Out;
 use crate::state::State;
-use crate::{epoch, inbox, launch, lend, limit, message, report, session, stop, timer, waiter};
+use crate::{epoch, foreground, inbox, lend, limit, message, report, session, stop, timer, waiter};
 
 /// Decides a command.
 pub(crate) fn decide(state: &mut State, command: Command, out: &mut Out) {
@@ -26,11 +26,12 @@ fn decide_open(state: &mut State, command: Command, out: &mut Out) -> Result<Rep
         Command::Session(SessionCommand::Open(open)) => session::open(state, open, out),
         Command::Session(SessionCommand::Turn(id)) => session::turn(state, &id, out),
         Command::Session(SessionCommand::Close(id)) => session::close(state, &id, out),
-        Command::Launch(request) => launch::launch(state, request, out),
+        Command::Launch(request) => foreground::launch(state, request, out),
         Command::Post(request) => message::post(state, request, out),
         Command::Take(take) => waiter::take(state, take, out),
-        Command::Release(id, Leave::Left) => waiter::release(state, id),
-        Command::Release(id, Leave::Limit) => lend::limit(state, id, out),
+        Command::Release(Release::Waiter(id, Leave::Left)) => waiter::release(state, id),
+        Command::Release(Release::Waiter(id, Leave::Limit)) => lend::limit(state, id, out),
+        Command::Release(Release::Promote(target)) => foreground::promote(state, &target, out),
         Command::Ack(id) => inbox::ack(state, id, out),
         Command::Stop(request) => stop::stop(state, &request, out),
         Command::Report(said) => report::report(state, said, out),

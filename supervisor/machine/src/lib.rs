@@ -15,6 +15,7 @@ mod effect;
 mod epoch;
 mod fence;
 mod fold;
+mod foreground;
 mod group;
 pub mod guard;
 mod inbox;
@@ -49,11 +50,12 @@ pub mod why;
 pub use clock::{Mono, Now};
 pub use command::{
     Bound, Close, Command, Ended, Launch, Launched, Leave, Limit, Member, NotAccepted, Open, Parent, Post,
-    PostTarget, Rate, Refusal, Reply, Report, RunNode, RunRef, Said, SessionCommand, SessionOpen, Stop,
-    StopTarget, Stopped, Take, WaiterId, Wanted,
+    PostTarget, Rate, Refusal, Release, Reply, Report, RunNode, RunRef, Said, SessionCommand, SessionOpen,
+    Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
 };
 pub use effect::{Answer, Effect, KillStage};
 pub use fold::FoldError;
+pub use foreground::{Background, PromoteTarget, Promotion};
 pub use out::Out;
 pub use state::{Facts, GroupKey, JobKey, SessionKey, State};
 pub use step::step;

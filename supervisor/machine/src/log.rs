@@ -10,16 +10,19 @@ use std::task::{Context, Poll, Waker};
 use std::vec::Drain;
 use std::{fmt, mem};
 
-use fanin_protocol::limits::READ_BATCH;
+use fanin_protocol::limits::{READ_BATCH, WAKES_AT_ONCE};
 use fanin_protocol::{Entry, LogId, Seq};
 
 use crate::sync::{Arc, Mutex};
 
+mod herald;
 mod segment;
 mod sleepers;
 
+pub use herald::Herald;
+use herald::Heralds;
 use segment::Segment;
-pub use segment::{Entries, Shared};
+pub use segment::{EncodeError, Entries, Form, Shared};
 use sleepers::Sleepers;
 
 /// The tail of a log: at least the newest `tail` records, and at most one segment more.
@@ -33,6 +36,7 @@ pub struct Log {
 }
 
 struct Inner {
+    id: LogId,
     /// Contiguous, oldest first. Each is shared with readers and does not change any more.
     segments: VecDeque<StdArc<Segment>>,
     /// The newest records, which no reader has asked for yet.
@@ -43,6 +47,7 @@ struct Inner {
     head: Seq,
     closed: bool,
     sleepers: Sleepers,
+    heralds: Heralds,
 }
 
 /// What a reader finds behind its place.
@@ -66,16 +71,18 @@ impl Log {
     pub fn new(id: LogId, tail: usize) -> Self {
         let tail = tail.max(1);
         Self {
-            id,
+            id: id.clone(),
             tail: tail as u64,
             width: tail.min(READ_BATCH),
             inner: Mutex::new(Inner {
+                id,
                 segments: VecDeque::new(),
                 open: Vec::new(),
                 oldest: Seq(1),
                 head: Seq(0),
                 closed: false,
                 sleepers: Sleepers::default(),
+                heralds: Heralds::default(),
             }),
         }
     }
@@ -95,7 +102,8 @@ impl Log {
         self.inner.lock().oldest
     }
 
-    /// Appends a batch, then wakes the readers that sleep, once each.
+    /// Appends a batch, then wakes the readers that sleep, once each. Where there are many of them and a [`Herald`], it
+    /// wakes the herald instead.
     ///
     /// For the one writer: batches must not overlap in time, their `seq` goes on from the head without a gap, and
     /// nothing comes after [`Log::close`]. Readers may see the front of a long batch before its end is there. The
@@ -107,7 +115,7 @@ impl Log {
             inner.fill(&mut rest, self.width);
             let cut = inner.cut(self.tail);
             // The last part takes the sleepers: whoever lay down between two parts is among them.
-            let wakers = if rest.len() == 0 { inner.sleepers.take() } else { Vec::new() };
+            let wakers = if rest.len() == 0 { inner.wakers() } else { Vec::new() };
             drop(inner);
             drop(cut);
             wakers.into_iter().for_each(Waker::wake);
@@ -119,7 +127,9 @@ impl Log {
         let wakers = {
             let mut inner = self.inner.lock();
             inner.closed = true;
-            inner.sleepers.take()
+            let mut wakers = inner.sleepers.take();
+            wakers.extend(inner.heralds.call());
+            wakers
         };
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -153,7 +163,7 @@ impl Inner {
     fn share(&mut self) {
         let entries = mem::take(&mut self.open);
         if let Some(first) = entries.first().map(|entry| entry.seq) {
-            self.segments.push_back(StdArc::new(Segment::new(first, entries)));
+            self.segments.push_back(StdArc::new(Segment::new(self.id.clone(), first, entries)));
         }
     }
 
@@ -167,6 +177,16 @@ impl Inner {
             cut.extend(self.segments.pop_front());
         }
         cut
+    }
+
+    /// Whom an append has to wake.
+    fn wakers(&mut self) -> Vec<Waker> {
+        // Under loom even one goes to the herald: a few readers are all that it can try.
+        let few = if cfg!(loom) { 0 } else { WAKES_AT_ONCE };
+        if self.sleepers.asleep <= few || !self.heralds.is_there() {
+            return self.sleepers.take();
+        }
+        self.heralds.call().into_iter().collect()
     }
 
     fn read(&mut self, after: Seq, max: usize) -> Read {

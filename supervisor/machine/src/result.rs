@@ -15,9 +15,12 @@ pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) ->
     let group = state.group(key)?;
     let members = group.members.len();
     let share = RESULT_BYTES_MAX / members.max(1);
+    let Counts { error, cancelled, .. } = group.counts;
+    // The parent waits meanwhile: where all have completed nobody is looked at for what went wrong.
+    let not_ok: &[JobKey] = if error + cancelled > 0 { &group.members } else { &[] };
     // A list that nobody can read is no result: a large group names who did not complete.
-    let entries: Vec<ResultEntry> = group
-        .members
+    let listed = if members <= RESULT_ENTRIES_MAX { &group.members } else { not_ok };
+    let entries: Vec<ResultEntry> = listed
         .iter()
         .filter(|member| {
             members <= RESULT_ENTRIES_MAX
@@ -32,14 +35,14 @@ pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) ->
     };
     let is_unreaped =
         |member: &&JobKey| state.job(**member).and_then(|job| job.ended).is_some_and(|end| end.unreaped);
-    let unreaped = group.members.iter().filter(is_unreaped).count();
+    let unreaped = not_ok.iter().filter(is_unreaped).count();
     let omitted = members.saturating_sub(entries.len());
     Some(CombinedResult {
         group: group.id.clone(),
         session: state.session(state.facts.root(group.parent)?)?.id.clone(),
         outcome: Outcome::of(group.counts),
         counts: group.counts,
-        stopped_by: stopped_by(state, group),
+        stopped_by: stopped_by(state, group, not_ok),
         duration_ms,
         entries,
         entries_omitted: u32::try_from(omitted).unwrap_or(u32::MAX),
@@ -50,8 +53,8 @@ pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) ->
 
 /// The rule that stopped the rest, where it stopped anybody. It is read from how the members ended, so a crash between
 /// the stop and the fire does not change it.
-fn stopped_by(state: &State, group: &Group) -> Option<Threshold> {
-    let ends = group.members.iter().filter_map(|member| state.job(*member)?.ended);
+fn stopped_by(state: &State, group: &Group, not_ok: &[JobKey]) -> Option<Threshold> {
+    let ends = not_ok.iter().filter_map(|member| state.job(*member)?.ended);
     let stopped = ends.filter(|end| end.cause == Some(Cause::Group)).count();
     if stopped == 0 {
         return None;

@@ -295,6 +295,8 @@ pub(crate) struct Group {
     /// Where: its message comes after what was posted before, and before what was posted later.
     pub(crate) fired_at: Seq,
     pub(crate) voided: Option<Cause>,
+    /// Members whose results were taken one by one. Changed where one is taken, nowhere else.
+    pub(crate) results_taken: u32,
     /// The message of the fired group was taken.
     pub(crate) taken: bool,
 }
@@ -443,6 +445,8 @@ pub(crate) struct Dirty {
     pub(crate) inboxes: VecDeque<Node>,
     /// Runs that may have begun or ended to wait.
     pub(crate) lends: VecDeque<JobKey>,
+    /// Groups that a foreground call has left.
+    pub(crate) calls: Vec<GroupKey>,
 }
 
 impl State {

@@ -8,7 +8,7 @@ use crate::clock::Now;
 use crate::command::{Command, Reply};
 use crate::out::Out;
 use crate::state::State;
-use crate::{activity, dispatch, epoch, fence, group, inbox, intake, job, lend, sweep};
+use crate::{activity, dispatch, epoch, fence, foreground, group, inbox, intake, job, lend, sweep};
 
 /// Carries out one command.
 ///
@@ -56,5 +56,6 @@ fn settle(state: &mut State, out: &mut Out) {
         }
     }
     inbox::settle_idle(state, out);
+    foreground::settle(state, out);
     out.unfinished = starts == STARTS_PER_STEP || !state.memory.sweeps.is_empty();
 }

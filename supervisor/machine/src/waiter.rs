@@ -9,6 +9,7 @@ use fanin_protocol::{JobId, Lifetime, ResultEntry, Seq};
 
 use crate::command::{Parent, Refusal, Reply, Take, WaiterId, Wanted};
 use crate::effect::{Answer, Effect};
+use crate::foreground;
 use crate::inbox;
 use crate::launch;
 use crate::lend;
@@ -35,8 +36,10 @@ pub(crate) struct Waiter {
 pub(crate) enum Wants {
     /// All of these jobs, or the first of them.
     Jobs { by: Node, jobs: Vec<JobKey>, any: bool },
-    /// A group's result.
-    Group { by: Node, group: GroupKey },
+    /// A group's result, in the foreground where the wait began with the launch.
+    Group { by: Node, group: GroupKey, is_foreground: bool },
+    /// That no foreground call waits for the job, which is of this group.
+    Background { job: JobKey, group: GroupKey },
     /// The next result of an inbox.
     Wake(Node),
     /// The next message of an inbox, whatever it is.
@@ -59,9 +62,7 @@ pub(crate) struct Offer {
 /// Begins to wait. Where the condition is true already the answer comes in this step.
 pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply, Refusal> {
     let id = take.waiter;
-    if state.memory.waiters.contains_key(&id) {
-        return Err(Refusal::DuplicateWaiter(id));
-    }
+    check_new(state, id)?;
     let wants = match take.wanted {
         Wanted::All(by, jobs) => jobs_wanted(state, &by, &jobs, false)?,
         Wanted::Any(by, jobs) => jobs_wanted(state, &by, &jobs, true)?,
@@ -69,7 +70,7 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
         Wanted::Group(by, group) => {
             let (by, group) = (tree::find_reader(state, &by)?, launch::find_group(state, &group)?);
             tree::check_waits(state, by, |job| state.job(job).is_some_and(|job| job.group == group))?;
-            Wants::Group { by, group }
+            Wants::Group { by, group, is_foreground: false }
         }
         Wanted::Wake(by) => {
             let by = tree::find(state, &by)?;
@@ -77,8 +78,24 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
             Wants::Wake(by)
         }
         Wanted::Message(id) => Wants::Message(Node::Session(session::find(state, &id)?)),
+        Wanted::Background(id, lifetime) => {
+            let job = view::exact(state, &id, lifetime)?;
+            let group = state.job(job).ok_or(Refusal::UnknownJob(id))?.group;
+            Wants::Background { job, group }
+        }
         Wanted::Idle => Wants::Idle,
     };
+    begin(state, id, wants, out);
+    Ok(Reply::Done)
+}
+
+/// Refuses a name that is in use.
+pub(crate) fn check_new(state: &State, id: WaiterId) -> Result<(), Refusal> {
+    if state.memory.waiters.contains_key(&id) { Err(Refusal::DuplicateWaiter(id)) } else { Ok(()) }
+}
+
+/// Begins to wait for what was found.
+pub(crate) fn begin(state: &mut State, id: WaiterId, wants: Wants, out: &mut Out) {
     register(state, id, &wants);
     state.memory.waiters.insert(id, Waiter { wants: wants.clone(), over: 0, offer: None, due: false });
     // At once, also from the inbox: a run that is answered at once lends no slot.
@@ -86,7 +103,6 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
         Some(Node::Job(by)) => lend::look_again(state, by, Some(id), out),
         Some(Node::Session(_)) | None => look_again(state, id, out),
     }
-    Ok(Reply::Done)
 }
 
 /// Answers a waiter where what it waits for is there.
@@ -95,6 +111,7 @@ pub(crate) fn look_again(state: &mut State, id: WaiterId, out: &mut Out) {
     match waiter.wants {
         Wants::Jobs { .. } => answer_jobs(state, id, out),
         Wants::Group { group, .. } => group_over(state, group, out),
+        Wants::Background { .. } => foreground::look(state, id, out),
         Wants::Wake(by) | Wants::Message(by) => inbox::settle(state, by, out),
         Wants::Idle => {}
     }
@@ -123,7 +140,7 @@ impl Wants {
     pub(crate) const fn by(&self) -> Option<Node> {
         match self {
             Self::Jobs { by, .. } | Self::Group { by, .. } | Self::Wake(by) | Self::Message(by) => Some(*by),
-            Self::Idle => None,
+            Self::Background { .. } | Self::Idle => None,
         }
     }
 }
@@ -147,6 +164,10 @@ fn register(state: &mut State, id: WaiterId, wants: &Wants) {
             }
         }
         Wants::Group { group, .. } => state.memory.group_waiters.entry(*group).or_default().push(id),
+        Wants::Background { job, group } => {
+            state.memory.job_waiters.entry(*job).or_default().push(id);
+            state.memory.group_waiters.entry(*group).or_default().push(id);
+        }
         Wants::Wake(by) | Wants::Message(by) => state.memory.takers.entry(*by).or_default().push_back(id),
         Wants::Idle => state.memory.idle_waiters.push(id),
     }
@@ -165,7 +186,16 @@ pub(crate) fn forget(state: &mut State, id: WaiterId) -> Option<Waiter> {
                 remove_from(&mut state.memory.job_waiters, *job, id);
             }
         }
-        Wants::Group { group, .. } => remove_from(&mut state.memory.group_waiters, *group, id),
+        Wants::Group { group, is_foreground, .. } => {
+            remove_from(&mut state.memory.group_waiters, *group, id);
+            if *is_foreground {
+                state.memory.dirty.calls.push(*group);
+            }
+        }
+        Wants::Background { job, group } => {
+            remove_from(&mut state.memory.job_waiters, *job, id);
+            remove_from(&mut state.memory.group_waiters, *group, id);
+        }
         Wants::Wake(by) | Wants::Message(by) => {
             if let Some(takers) = state.memory.takers.get_mut(by) {
                 takers.retain(|taker| *taker != id);
@@ -223,6 +253,7 @@ pub(crate) fn run_over(state: &mut State, key: JobKey, out: &mut Out) {
 pub(crate) fn job_ended(state: &mut State, key: JobKey, out: &mut Out) {
     for id in state.memory.job_waiters.get(&key).cloned().unwrap_or_default() {
         answer_jobs(state, id, out);
+        foreground::look(state, id, out);
     }
 }
 
@@ -319,7 +350,7 @@ pub(crate) fn is_taken(state: &State, key: JobKey) -> bool {
 
 /// True where every single result of the group was taken.
 pub(crate) fn all_taken(state: &State, key: GroupKey) -> bool {
-    state.group(key).is_some_and(|group| group.members.iter().all(|member| is_taken(state, *member)))
+    state.group(key).is_some_and(|group| group.taken || group.results_taken == group.counts.launched)
 }
 
 /// True where a live waiter covers the group's message or holds one of its results: the message waits for it
@@ -333,7 +364,8 @@ pub(crate) fn holds(state: &State, key: GroupKey) -> bool {
             None => waiter.wants.by() == Some(group.parent),
         })
     });
-    by_group || {
+    // Nobody looks at a job, most of the time: then no member is looked at either.
+    let by_jobs = !state.memory.job_waiters.is_empty() && {
         let ids: BTreeSet<WaiterId> = group
             .members
             .iter()
@@ -342,7 +374,8 @@ pub(crate) fn holds(state: &State, key: GroupKey) -> bool {
             .copied()
             .collect();
         ids.into_iter().any(|id| holds_results(state, id, key))
-    }
+    };
+    by_group || by_jobs
 }
 
 fn holds_results(state: &State, id: WaiterId, key: GroupKey) -> bool {
@@ -358,7 +391,12 @@ fn holds_results(state: &State, id: WaiterId, key: GroupKey) -> bool {
                 })
         }
         (
-            Wants::Jobs { .. } | Wants::Group { .. } | Wants::Wake(_) | Wants::Message(_) | Wants::Idle,
+            Wants::Jobs { .. }
+            | Wants::Group { .. }
+            | Wants::Background { .. }
+            | Wants::Wake(_)
+            | Wants::Message(_)
+            | Wants::Idle,
             None,
         ) => false,
     }

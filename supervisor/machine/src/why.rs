@@ -120,7 +120,7 @@ fn waiting(state: &State, key: JobKey) -> Reason {
                 let open = state.facts.below(*by).into_iter().flat_map(|below| &below.open);
                 jobs.extend(open.filter_map(|group| state.group(*group)).flat_map(|group| &group.members));
             }
-            Wants::Idle => {}
+            Wants::Background { .. } | Wants::Idle => {}
         }
     }
     let open = jobs.into_iter().filter_map(|key| state.job(key)).filter(|job| job.ended.is_none());

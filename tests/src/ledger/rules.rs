@@ -136,6 +136,7 @@ impl Ledger {
             ended: None,
             taken: false,
         };
+        self.unstarted.insert(lifetime);
         self.queued += 1;
         self.lifetimes.insert(lifetime, body.job.clone());
         let Some(before) = self.jobs.insert(body.job.clone(), job) else { return Ok(()) };
@@ -182,7 +183,8 @@ impl Ledger {
         let never_ran = job.runs == 0;
         let retries = job.retry_at_ms.take().is_some();
         job.ended = Some(body.clone());
-        let session = job.session.clone();
+        let (session, lifetime) = (job.session.clone(), job.lifetime);
+        self.unstarted.remove(&lifetime);
         self.queued -= u32::from(never_ran || retries);
         self.retrying -= u32::from(retries);
         if let Some(session) = self.sessions.get_mut(&session) {
@@ -194,7 +196,8 @@ impl Ledger {
     /// J-6, J-8, J-11: a job is over when all below it is: its children, its groups, and what was owed to it.
     fn subtree_over(&self, id: &JobId) -> Kept {
         let own = NodeId::Job(id.clone());
-        let child = self.jobs.iter().find(|(_, job)| job.parent == own && job.ended.is_none());
+        let below = self.groups.values().filter(|group| group.parent == own);
+        let child = below.flat_map(|group| self.members(group)).find(|job| job.ended.is_none());
         ensure(child.is_none(), "J-6", || format!("{id} ends before its child {child:?}"))?;
         let open = |group: &&GroupSeen| {
             let fired = group.fired.is_some() && group.taken.is_some();
@@ -238,6 +241,7 @@ impl Ledger {
                 job.run = Some(fence);
                 job.runs += 1;
                 let (group, session, lifetime) = (job.group.clone(), job.session.clone(), job.lifetime);
+                self.unstarted.remove(&lifetime);
                 self.running += 1;
                 self.queued -= 1;
                 self.retrying -= u32::from(retries);
@@ -261,13 +265,8 @@ impl Ledger {
             return Ok(());
         }
         // One that is tried again stands behind those that came up meanwhile.
-        let is_before =
-            |job: &&JobSeen| job.session == *session && job.lifetime < lifetime && job.retry_at_ms.is_none();
-        let mut queued = self
-            .jobs
-            .values()
-            .filter(|job| job.status() == Status::Queued && !self.is_going_down(&job.parent));
-        let passed = queued.find(is_before);
+        let mut before = self.unstarted.range(..lifetime).filter_map(|lifetime| self.life(*lifetime));
+        let passed = before.find(|job| job.session == *session && !self.is_going_down(&job.parent));
         ensure(passed.is_none(), "SC-9", || format!("{id} starts before {passed:?}"))?;
         for (other, seen) in &mut self.sessions {
             if other == session {

@@ -8,7 +8,7 @@ use fanin_protocol::{
     Policy, Profile, SessionId,
 };
 
-use super::{Aim, How, Launching, Op, Wish};
+use super::{Aim, How, Launching, Op, Promoted, Wish};
 
 /// A script, and what holds for the whole of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -57,6 +57,8 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "launch" | "start" => Op::Launch(Box::new(launching(words, groups))),
         "wait" => Op::Wait(words.waiter(), wanted(words)),
         "leave" => Op::Leave(words.waiter()),
+        "promote" => Op::Promote(Promoted::Job(words.job(1))),
+        "promote-group" => Op::Promote(Promoted::Group(group(words.word(1)))),
         "expire" => Op::Expire(words.waiter()),
         "ack" => Op::Ack(words.waiter()),
         "stop" => words.stop(Aim::Job(words.job(1))),
@@ -142,6 +144,7 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
         is_fresh,
         again,
         joins: words.verb() == "start",
+        foreground: words.option("fg").map(waiter),
         policy,
         kind,
         limits: JobLimits {
@@ -169,6 +172,7 @@ fn wanted(words: &Words<'_>) -> Wish {
         "wake" if words.words.len() > 3 => Wish::Wake(NodeId::Session(words.session(3))),
         "wake" => Wish::Wake(parent),
         "message" => Wish::Message(parent),
+        "background" => Wish::Background(job(words.word(3))),
         "idle" => Wish::Idle,
         word => panic!("nothing to wait for: `{word}`"),
     }
@@ -225,7 +229,7 @@ impl<'a> Words<'a> {
     }
 
     fn waiter(&self) -> WaiterId {
-        WaiterId(number(self.word(1).trim_start_matches('w')))
+        waiter(self.word(1))
     }
 
     fn call(&self) -> u8 {
@@ -267,6 +271,10 @@ impl<'a> Words<'a> {
         };
         Op::Stop(aim, self.number("grace"), cause)
     }
+}
+
+fn waiter(name: &str) -> WaiterId {
+    WaiterId(number(name.trim_start_matches('w')))
 }
 
 fn number(text: &str) -> u64 {

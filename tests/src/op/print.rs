@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use fanin_machine::WaiterId;
 use fanin_protocol::{Bounds, JobKind, NodeId, PartKind, PartState, Policy, Profile, SessionId};
 
-use super::{Aim, How, Launching, Op, Wish};
+use super::{Aim, How, Launching, Op, Promoted, Wish};
 
 impl Display for Op {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -26,6 +26,8 @@ impl Display for Op {
             Self::Launch(launching) => launching.fmt(f),
             Self::Wait(waiter, wanted) => write!(f, "wait {} {}", Named(*waiter), Asked(wanted)),
             Self::Leave(waiter) => write!(f, "leave {}", Named(*waiter)),
+            Self::Promote(Promoted::Job(id)) => write!(f, "promote {id}"),
+            Self::Promote(Promoted::Group(id)) => write!(f, "promote-group {id}"),
             Self::Expire(waiter) => write!(f, "expire {}", Named(*waiter)),
             Self::Ack(waiter) => write!(f, "ack {}", Named(*waiter)),
             Self::Stop(aim, grace, cause) => {
@@ -71,6 +73,9 @@ impl Display for Launching {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(if self.joins { "start" } else { "launch" })?;
         write!(f, " {} as={}", By(&self.parent), self.group)?;
+        if let Some(waiter) = self.foreground {
+            write!(f, " fg={}", Named(waiter))?;
+        }
         if self.is_fresh {
             f.write_str(" fresh")?;
         }
@@ -170,6 +175,7 @@ impl Display for Asked<'_> {
             Wish::Group(by, id) => write!(f, "group {} {id}", By(by)),
             Wish::Wake(by) => write!(f, "wake {}", By(by)),
             Wish::Message(by) => write!(f, "message {}", By(by)),
+            Wish::Background(id) => write!(f, "background {id}"),
             Wish::Idle => f.write_str("idle"),
         }
     }

@@ -1,6 +1,6 @@
 //! Which answer may be given when, and that none comes late.
 
-use fanin_machine::{Answer, WaiterId};
+use fanin_machine::{Answer, Background, WaiterId};
 use fanin_protocol::{CombinedResult, GroupId, JobId, Lifetime, MessageId, NodeId, ResultEntry, SessionId};
 
 use super::{Offer, Parent, Wait};
@@ -50,6 +50,20 @@ impl Parent {
             (Answer::Voided, Wish::Group(_, group)) => {
                 let voided = ledger.groups.get(group).is_some_and(|group| group.voided);
                 ensure(voided, "BAR-9", || format!("{group} is said to be voided"))?;
+                self.left(waiter);
+                return Ok(());
+            }
+            (Answer::Promoted, Wish::Group(_, group)) => {
+                let told = wait.is_foreground && self.promoted.as_ref() == Some(group);
+                ensure(told, "SC-20", || format!("{waiter:?} is told that it is promoted"))?;
+                self.left(waiter);
+                return Ok(());
+            }
+            (Answer::Background(background), Wish::Background(_)) => {
+                let due = self.background(&lives, ledger);
+                ensure(due == Some(*background), "SC-20", || {
+                    format!("{waiter:?} is told {background:?}, due is {due:?}")
+                })?;
                 self.left(waiter);
                 return Ok(());
             }
@@ -199,6 +213,15 @@ impl Parent {
         }
     }
 
+    /// What one who waits for these lives to be in the background must be told now.
+    fn background(&self, lives: &[Lifetime], ledger: &Ledger) -> Option<Background> {
+        let job = lives.iter().find_map(|life| ledger.life(*life))?;
+        if job.ended.is_some() {
+            return Some(Background::Over);
+        }
+        self.calls(&job.group).next().is_none().then_some(Background::Left)
+    }
+
     /// True where a waiter holds a result of the group, or waits for all that the parent lacks of it.
     pub(crate) fn held(&self, id: &GroupId, group: &GroupSeen) -> bool {
         self.waits.values().any(|wait| match (&wait.offer, &wait.wish) {
@@ -210,7 +233,9 @@ impl Parent {
                     && group.lives.iter().all(|member| self.has(member) || wait.lives.contains(member))
             }
             (None, Wish::Group(_, wanted)) => wait.is_parent_of(group) && wanted == id,
-            (None, Wish::Any(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Idle) => false,
+            (None, Wish::Any(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Background(_) | Wish::Idle) => {
+                false
+            }
         })
     }
 
@@ -249,6 +274,7 @@ impl Parent {
             }
             Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
             Wish::Message(by) => self.due_message(by, ledger).is_some() || ledger.is_going(by),
+            Wish::Background(_) => self.background(&wait.lives, ledger).is_some(),
             Wish::Idle => ledger.running == 0,
         }
     }

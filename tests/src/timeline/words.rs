@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fanin_machine::Answer;
+use fanin_machine::{Answer, Background};
 use fanin_protocol::record::{JobEnded, LimitName, Next, Note, NoteCode, RunOutcome, TakenBy};
 use fanin_protocol::{Entry, Fence, GroupId, JobId, NodeId, Record, ResultEntry, ToolPart};
 
@@ -86,6 +86,9 @@ pub(super) fn answered(answer: &Answer) -> String {
         }
         Answer::Wake(result) => format!("wake {}", results(&result.entries)),
         Answer::Words { key, .. } => format!("words {key}"),
+        Answer::Promoted => "promoted".into(),
+        Answer::Background(Background::Left) => "in the background".into(),
+        Answer::Background(Background::Over) => "the job is over".into(),
         Answer::Voided => "voided".into(),
         Answer::Idle => "idle".into(),
         Answer::Closed => "closed".into(),

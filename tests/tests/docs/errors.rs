@@ -9,7 +9,7 @@ use fanin_machine::{NotAccepted, Refusal, WaiterId};
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{BoundsError, Fence, GroupId, IdError, JobId, Lifetime, SessionId};
 use fanin_supervisor::{
-    CallError, Candidates, FindError, LaunchError, OutputError, SessionError, StartError, WaitError,
+    CallError, Candidates, FindError, LaunchError, OutputError, RunError, SessionError, StartError, WaitError,
 };
 
 use crate::tree;
@@ -172,6 +172,8 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         assert_eq!(call.code(), refusal.code());
         assert_eq!(LaunchError::from(call.clone()).code(), refusal.code());
         assert_eq!(WaitError::from(call.clone()).code(), refusal.code());
+        assert_eq!(RunError::from(LaunchError::from(call.clone())).code(), refusal.code());
+        assert_eq!(RunError::from(WaitError::from(call.clone())).code(), refusal.code());
         assert_eq!(SessionError::from(call.clone()).code(), refusal.code());
         assert_eq!(StartError::from(call).code(), refusal.code());
     }

@@ -2,6 +2,7 @@
 
 use fanin_protocol::record::{NoteCode, RunOutcome, TakenBy};
 use fanin_protocol::{Cause, Code, JobKind, Outcome, PartState, Reason, Status};
+use fanin_supervisor::Promotion;
 
 use crate::{every, first_names, tree, wire};
 
@@ -49,6 +50,13 @@ fn run_outcomes_part_states_group_outcomes_takers_and_notes() {
     check("### Outcome", 0, &every!(Outcome: AllOk Partial NoneOk Empty));
     check("## Messages", 0, &every!(TakenBy: Waiter Inbox Results Run Void));
     check("## Notes", 0, &every!(NoteCode: ClockJump StaleReport Unreaped SpawnTotal Stall Circuit Unknown));
+}
+
+#[test]
+fn answers_to_a_promotion() {
+    let rows = tree::table(&tree::read("docs/states.md"), "## Foreground calls");
+    let all = [Promotion::Promoted, Promotion::AlreadyDone, Promotion::NotWaiting];
+    assert_eq!(first_names(&rows), all.map(Promotion::as_str));
 }
 
 #[test]

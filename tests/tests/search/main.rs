@@ -288,6 +288,17 @@ models! {
         ],
         ..Menu::default()
     };
+    /// SC-20, BAR-12: foreground calls that are promoted, leave, are repeated, and those who wait for that; a crash, the
+    /// end of the parent.
+    foreground = Menu {
+        launches: vec!["launch closure fg=w1 as=g a b"],
+        waiters: 2,
+        waits: vec!["background a", "wake"],
+        ends: vec![How::Ok],
+        crashes: 1,
+        others: vec!["promote a", "promote-group g", "launch closure fg=w2 as=g a b", "close s"],
+        ..Menu::default()
+    };
     /// What is refused changes nothing, wherever it comes: J-1, J-21, J-22.
     refusals = Menu {
         slots: Some(1),

@@ -1,6 +1,7 @@
 //! Timelines: a script, and all that it gives. Each names the rules it guards.
 
 mod clocks;
+mod foreground;
 mod groups;
 mod jobs;
 mod left;

@@ -5,21 +5,42 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use fanin_protocol::{Entry, Seq};
+use bytes::Bytes;
+use fanin_protocol::{Entry, LogId, Seq};
 
 /// Contiguous records, one at the least.
 pub(super) struct Segment {
+    log: LogId,
     first: Seq,
     entries: Vec<Entry>,
+    /// What readers made of the records, one a record; nothing where none asked.
+    encoded: OnceLock<Box<[Encoded]>>,
 }
 
+/// A record in each form, once somebody asked for it.
+type Encoded = [OnceLock<Result<Bytes, EncodeError>>; 2];
+
+/// A form in which readers want the bytes of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// An envelope in MessagePack.
+    MessagePack = 0,
+    /// A document on one line.
+    Json = 1,
+}
+
+/// A record cannot be written in a form.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the record cannot be encoded: {0}")]
+pub struct EncodeError(pub Arc<str>);
+
 impl Segment {
-    pub(super) fn new(first: Seq, mut entries: Vec<Entry>) -> Self {
+    pub(super) fn new(log: LogId, first: Seq, mut entries: Vec<Entry>) -> Self {
         // A reader that keeps up makes segments of a few records: they must not hold the room of many.
         entries.shrink_to_fit();
-        Self { first, entries }
+        Self { log, first, entries, encoded: OnceLock::new() }
     }
 
     pub(super) const fn first(&self) -> Seq {
@@ -32,9 +53,15 @@ impl Segment {
     }
 }
 
+/// A reader's share of a segment.
+struct Share(Arc<Segment>);
+
 /// Records that were taken over in one lock, in order. Keeps one segment of the log alive and no more.
 pub struct Entries {
     segment: Arc<Segment>,
+    /// A share of the segment that is this reader's alone, once it has handed out a record: handles are counted here, and
+    /// not in the one place where all readers would.
+    own: Option<Arc<Share>>,
     next: usize,
     end: usize,
 }
@@ -44,7 +71,7 @@ impl Entries {
     pub(super) fn new(segment: &Arc<Segment>, from: Seq, max: usize) -> Self {
         let next = usize::try_from(from.0 - segment.first.0).unwrap_or(usize::MAX);
         let end = segment.entries.len().min(next.saturating_add(max));
-        Self { segment: Arc::clone(segment), next, end }
+        Self { segment: Arc::clone(segment), own: None, next, end }
     }
 
     /// The next record that somebody wants; those before it are passed over.
@@ -56,7 +83,8 @@ impl Entries {
         };
         let index = self.next + passed;
         self.next = index + 1;
-        Some(Shared { segment: Arc::clone(&self.segment), index })
+        let own = self.own.get_or_insert_with(|| Arc::new(Share(Arc::clone(&self.segment))));
+        Some(Shared { share: Arc::clone(own), index })
     }
 }
 
@@ -84,9 +112,37 @@ impl fmt::Debug for Entries {
 /// One record of the log, where it lies. Cheap to clone; keeps its segment alive.
 #[derive(Clone)]
 pub struct Shared {
-    segment: Arc<Segment>,
+    share: Arc<Share>,
     /// Below the number of its entries.
     index: usize,
+}
+
+impl Shared {
+    /// The name of its log.
+    pub fn log(&self) -> &LogId {
+        &self.share.0.log
+    }
+
+    /// The record's bytes in a form: those that another reader has, or what `encode` makes of it now, once for all.
+    ///
+    /// Readers that ask while another one encodes wait for it. The log's writer never does.
+    ///
+    /// # Errors
+    ///
+    /// What `encode` said, to all who ask.
+    pub fn bytes(
+        &self,
+        form: Form,
+        encode: impl FnOnce(&Entry) -> Result<Bytes, EncodeError>,
+    ) -> Result<Bytes, EncodeError> {
+        let segment = &self.share.0;
+        let new = || segment.entries.iter().map(|_| Encoded::default()).collect();
+        let forms = segment.encoded.get_or_init(new).get(self.index);
+        match forms.and_then(|forms| forms.get(form as usize)) {
+            Some(bytes) => bytes.get_or_init(|| encode(self)).clone(),
+            None => encode(self),
+        }
+    }
 }
 
 impl Deref for Shared {
@@ -97,7 +153,7 @@ impl Deref for Shared {
         reason = "made by `Entries` alone, below the length of what never changes"
     )]
     fn deref(&self) -> &Entry {
-        &self.segment.entries[self.index]
+        &self.share.0.entries[self.index]
     }
 }
 

@@ -138,6 +138,44 @@ fn what_was_taken_over_does_not_grow_with_the_log() {
 }
 
 #[test]
+fn a_record_is_encoded_once_for_all_its_readers_and_once_for_each_form() {
+    const READERS: usize = 64;
+    let log = log(4);
+    append(&log, 3);
+    let made = AtomicUsize::new(0);
+    let encode = |entry: &Entry| {
+        made.fetch_add(1, Ordering::Relaxed);
+        Ok(bytes::Bytes::from(entry.seq.to_string()))
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..READERS {
+            scope.spawn(|| {
+                let Read::Entries(entries) = log.read(Seq(0), 9) else { panic!("nothing to read") };
+                for entry in entries {
+                    assert_eq!(entry.bytes(Form::Json, encode).unwrap(), entry.seq.to_string());
+                }
+            });
+        }
+    });
+    assert_eq!(made.load(Ordering::Relaxed), 3);
+    let Read::Entries(mut entries) = log.read(Seq(2), 9) else { panic!("nothing to read") };
+    let last = entries.next().unwrap();
+    assert!(last.bytes(Form::MessagePack, encode).is_ok());
+    assert_eq!(made.load(Ordering::Relaxed), 4);
+}
+
+#[test]
+fn what_cannot_be_encoded_is_told_to_all_who_ask() {
+    let log = log(4);
+    append(&log, 1);
+    let Read::Entries(mut entries) = log.read(Seq(0), 9) else { panic!("nothing to read") };
+    let entry = entries.next().unwrap();
+    let refused = EncodeError("no UTF-8".into());
+    assert_eq!(entry.bytes(Form::Json, |_| Err(refused.clone())), Err(refused.clone()));
+    assert_eq!(entry.bytes(Form::Json, |_| Ok(bytes::Bytes::new())), Err(refused));
+}
+
+#[test]
 fn one_append_wakes_each_sleeper_once_however_long_the_batch() {
     let log = log(2);
     let (bell, waker) = bell();
@@ -220,6 +258,59 @@ fn a_dropped_reader_leaves_nothing_behind_and_its_berth_is_used_again() {
         assert_eq!(log.inner.lock().sleepers.asleep, 0);
     }
     assert_eq!(Arc::strong_count(&log), 1);
+}
+
+/// This many readers, all asleep at the start, and a bell for each.
+fn asleep(log: &Arc<Log>, readers: usize) -> Vec<(Reader, std::sync::Arc<Bell>)> {
+    let sleep = || {
+        let (bell, waker) = bell();
+        let mut reader = Reader::new(log.clone());
+        assert!(reader.poll_read(&Context::from_waker(&waker), log.head(), 9).is_pending());
+        (reader, bell)
+    };
+    (0..readers).map(|_| sleep()).collect()
+}
+
+fn rung(readers: &[(Reader, std::sync::Arc<Bell>)]) -> usize {
+    readers.iter().map(|(_, bell)| bell.0.load(Ordering::Relaxed)).sum()
+}
+
+#[test]
+fn many_sleepers_cost_the_writer_one_wake() {
+    let log = log(64);
+    let (called, waker) = bell();
+    let cx = Context::from_waker(&waker);
+    let mut herald = Herald::new(log.clone());
+    assert!(herald.poll(&cx).is_pending());
+    let readers = asleep(&log, WAKES_AT_ONCE + 1);
+    append(&log, 3);
+    append(&log, 3);
+    assert_eq!((called.0.load(Ordering::Relaxed), rung(&readers)), (1, 0));
+    assert!(herald.poll(&cx).is_pending());
+    assert_eq!(rung(&readers), WAKES_AT_ONCE + 1, "each once for all that came");
+    assert!(herald.poll(&cx).is_pending());
+    assert_eq!(rung(&readers), WAKES_AT_ONCE + 1);
+    drop(readers);
+    let few = asleep(&log, WAKES_AT_ONCE);
+    append(&log, 1);
+    assert_eq!((called.0.load(Ordering::Relaxed), rung(&few)), (1, WAKES_AT_ONCE), "a few are woken at once");
+    log.close();
+    assert_eq!(called.0.load(Ordering::Relaxed), 2);
+    assert!(herald.poll(&cx).is_ready());
+}
+
+#[test]
+fn where_the_herald_is_gone_nobody_sleeps_on() {
+    let log = log(64);
+    let herald = Herald::new(log.clone());
+    let readers = asleep(&log, WAKES_AT_ONCE + 1);
+    append(&log, 1);
+    assert_eq!(rung(&readers), 0);
+    drop(herald);
+    assert_eq!(rung(&readers), WAKES_AT_ONCE + 1);
+    let again = asleep(&log, WAKES_AT_ONCE + 1);
+    append(&log, 1);
+    assert_eq!(rung(&again), WAKES_AT_ONCE + 1, "the writer wakes them again");
 }
 
 /// A task that owns a reader: dropping its last waker drops the reader, which takes the log's lock.

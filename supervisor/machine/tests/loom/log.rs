@@ -4,7 +4,7 @@ use std::sync::Arc as StdArc;
 use std::sync::Mutex as Plain;
 use std::task::{Context, Poll, Wake, Waker};
 
-use fanin_machine::log::{Log, Read, Reader};
+use fanin_machine::log::{Herald, Log, Read, Reader};
 use fanin_machine::sync::Arc;
 use fanin_protocol::record::StoreClosed;
 use fanin_protocol::{About, Entry, LogId, Seq};
@@ -206,4 +206,58 @@ fn what_two_readers_see_and_miss_adds_up() {
     missed.sort_unstable();
     missed.dedup();
     assert_eq!(missed, [0, 1, 2], "each number of missed records must have come up");
+}
+
+/// The writer calls the herald and not the readers; the herald is dropped at any moment.
+#[test]
+fn a_reader_that_a_herald_wakes_sees_all_also_where_the_herald_goes() {
+    loom::model(|| {
+        let log = log(9);
+        let herald = Herald::new(log.clone());
+        let reader = thread::spawn({
+            let log = log.clone();
+            move || read_to_end(log)
+        });
+        let herald = thread::spawn(move || {
+            let (_, waker) = Bell::new();
+            let mut herald = herald;
+            // Comes twice, whether it was called or not, and goes.
+            drop(herald.poll(&Context::from_waker(&waker)));
+            drop(herald.poll(&Context::from_waker(&waker)));
+        });
+        append(&log, 1..=2);
+        herald.join().unwrap();
+        append(&log, 3..=3);
+        log.close();
+        assert_eq!(reader.join().unwrap().seen, [1, 2, 3]);
+    });
+}
+
+/// The herald stays until the end, which it is told.
+#[test]
+fn a_herald_comes_whenever_it_is_called_and_ends_with_the_log() {
+    loom::model(|| {
+        let log = log(9);
+        let mut herald = Herald::new(log.clone());
+        let herald = thread::spawn(move || {
+            let (bell, waker) = Bell::new();
+            while herald.poll(&Context::from_waker(&waker)).is_pending() {
+                bell.0.wait();
+            }
+        });
+        let reader = thread::spawn({
+            let log = log.clone();
+            move || {
+                let (bell, waker) = Bell::new();
+                let mut reader = Reader::new(log);
+                while reader.poll_read(&Context::from_waker(&waker), Seq(0), 9).is_pending() {
+                    bell.0.wait();
+                }
+            }
+        });
+        append(&log, 1..=1);
+        reader.join().unwrap();
+        log.close();
+        herald.join().unwrap();
+    });
 }
