@@ -44,6 +44,24 @@ fn no_grace_is_force_at_once() {
     );
 }
 
+// SC-16, G7: the grace of a stop that is over ends without effect.
+#[test]
+fn the_grace_of_a_stop_that_is_over_kills_nothing() {
+    check(
+        "launch grace=100 a; stop a; end a lost; after 200",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            job.stopping a cancelled/user
+            -> Polite stop of a
+            run.ended a cancelled
+            job.ended a cancelled/user
+            group.fired none_ok [a cancelled/user]
+        "#]],
+    );
+}
+
 // SC-2: a second, shorter grace brings the force forward.
 #[test]
 fn a_second_stop_brings_the_force_forward() {
