@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(name("launch a; wait w1 all a; leave w1"), name("launch a"));
         assert_eq!(
             name("turn; turn-end; launch a; end a; after 5"),
-            name("turn; after 9; turn-end; launch a; end a")
+            name("turn; after 9; turn-end; launch a; end a; after 5")
         );
     }
 

@@ -127,6 +127,11 @@ async fn what_is_stopped_from_outside_has_the_same_words() {
     let folder = tempdir().unwrap();
     let (supervisor, session) = library().await;
     let group = session.fan_out([spec(&folder, ("slow", "sleep 600"))]).await.unwrap();
+    // The other door stops a program that runs, so this one does as well.
+    let job = &group.jobs()[0];
+    while supervisor.get(job).unwrap().phase.as_deref() != Some("working") {
+        tokio::task::yield_now().await;
+    }
     supervisor.stop_all(None);
     let library = group.wait(PATIENCE).await.unwrap();
     let library = serde_json::to_value::<&CombinedResult>(&library).unwrap();
