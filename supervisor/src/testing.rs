@@ -80,7 +80,7 @@
 //! let agents = FakeRunner::agents().otherwise(script().writes("so far").hangs());
 //! let (supervisor, session) = start_with(&agents).await;
 //! let limit = Duration::from_secs(30 * 60);
-//! let job = |label: &'static str| JobSpec::agent(label, "worker", "Go").timeout(limit);
+//! let job = |label: &'static str| JobSpec::agent(label, "worker", "Go").timeout(limit).idle(limit);
 //! let group = session.fan_out(["scan", "lint"].map(job)).await?;
 //! agents.until_started("scan").await;
 //! supervisor.cancel(&group.jobs()[0]).await?;
