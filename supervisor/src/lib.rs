@@ -39,6 +39,7 @@ mod foreground;
 mod handle;
 mod head_tail;
 mod hosted;
+pub mod journal;
 mod launched;
 mod launcher;
 mod limits;
