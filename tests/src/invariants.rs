@@ -4,7 +4,7 @@
 
 use fanin_machine::{Effect, Facts, Out, Reply, why};
 use fanin_protocol::record::NoteCode;
-use fanin_protocol::{Entry, GroupId, JobId, NodeId, Reason, Record, SessionId, Status};
+use fanin_protocol::{Cause, Entry, GroupId, JobId, NodeId, Reason, Record, SessionId, Status};
 use std::sync::Arc;
 
 use crate::broken::{Broken, Kept, ensure};
@@ -191,7 +191,11 @@ fn job_reason(world: &World, id: &JobId, job: &JobSeen, reason: &Reason) -> bool
             .run
             .and_then(|fence| ledger.runs.get(&fence))
             .is_some_and(|run| run.parts.iter().any(|part| part.call == *call && !part.state.is_terminal())),
-        Reason::Stopping { cause, .. } => job.stop.is_some_and(|(_, wished)| wished == *cause),
+        // What a node above was told counts before the slice that says it of this one.
+        Reason::Stopping { cause, .. } => match job.stop {
+            Some((_, wished)) => wished == *cause,
+            None => world.unfinished && *cause == Cause::Parent,
+        },
         Reason::Members { .. } | Reason::Unsealed | Reason::Busy | Reason::Offered | Reason::Untaken => false,
     }
 }

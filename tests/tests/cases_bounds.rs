@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use fanin_supervisor::protocol::limits::{
     GRACE_MAX, GROUP_MEMBERS_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, LIMIT_MAX, MESSAGE_BYTES_MAX,
-    PROGRESS_BYTES_MAX, PROMPT_BYTES_MAX, RESULT_BYTES_MAX, RESULT_ENTRIES_MAX, RESULT_ENTRY_BYTES_MAX,
+    PROGRESS_BYTES_MAX, PROMPT_BYTES_MAX, READ_BATCH, RESULT_BYTES_MAX, RESULT_ENTRIES_MAX,
+    RESULT_ENTRY_BYTES_MAX,
 };
 use fanin_supervisor::protocol::{GroupId, JobId, Outcome, Policy, ResultEntry, Status};
 use fanin_supervisor::{GroupOptions, JobError, JobFilter, JobSpec, RunContext, Session, Supervisor};
@@ -180,7 +181,8 @@ async fn an_enormous_or_tiny_setting_works() {
     ] {
         let supervisor = builder.start().await.unwrap();
         let session = supervisor.session("parent").await.unwrap();
-        let group = session.fan_out([idle("a"), idle("b"), idle("c")]).await.unwrap();
+        // Enough records for more than one segment of the log.
+        let group = session.fan_out((0..READ_BATCH).map(|_| idle("a"))).await.unwrap();
         assert_eq!(group.wait(STUCK).await.unwrap().outcome, Outcome::AllOk);
         supervisor.stop_all(Duration::MAX);
         soon(supervisor.shutdown()).await;
