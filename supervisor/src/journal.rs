@@ -8,11 +8,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+pub use fanin_protocol::RowKind;
 use fanin_protocol::record::Level;
 use fanin_protocol::{Envelope, Lifetime, LogId, Seq};
 
 /// Why a store cannot do what it was asked.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
     /// Another process owns the store.
@@ -62,37 +63,6 @@ impl JournalError {
             Self::Full(_) => "store_full",
             Self::Fenced(_) => "store_fenced",
             Self::Io(_) => "store_io",
-        }
-    }
-}
-
-/// What a row is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RowKind {
-    /// The store as a whole; one row with key 0.
-    Store,
-    /// A session.
-    Session,
-    /// A group.
-    Group,
-    /// A job in one of its lifetimes.
-    Job,
-    /// A posted message.
-    Message,
-}
-
-impl RowKind {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Store, Self::Session, Self::Group, Self::Job, Self::Message];
-
-    /// The name in a store.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Store => "store",
-            Self::Session => "session",
-            Self::Group => "group",
-            Self::Job => "job",
-            Self::Message => "message",
         }
     }
 }
@@ -197,6 +167,11 @@ pub trait Journal: Send + fmt::Debug + 'static {
     /// [`JournalError::Full`], after which the same batch may be tried again; [`JournalError::Fenced`] where `after` is
     /// not the head or the epoch is over; [`JournalError::Io`].
     fn append(&mut self, batch: &Batch) -> Result<(), JournalError>;
+
+    /// True where so little space is left that nothing new should be taken on (ST-9).
+    fn is_low(&mut self) -> bool {
+        false
+    }
 
     /// A way to read, from any thread, while batches are written.
     fn reader(&self) -> Arc<dyn JournalReader>;
