@@ -26,7 +26,7 @@ pub mod spec;
 pub mod text;
 
 pub use cause::{Cause, Code, Status};
-pub use envelope::{DecodeError, Envelope, FORMAT_VERSION};
+pub use envelope::{DecodeError, Envelope, FORMAT_VERSION, Ids};
 pub use event::{About, Cursor, Entry, Within};
 pub use fault::Fault;
 pub use id::{Fence, GroupId, IdError, JobId, Lifetime, LogId, MessageId, NodeId, Seq, SessionId};

@@ -68,7 +68,8 @@ impl From<Stopped> for Cancelled {
 
 /// A supervisor of background jobs. Clones are the same supervisor.
 ///
-/// Everything is in memory: where the process is killed, nothing is recorded, and commands that ran live on.
+/// Without a journal everything is in memory, and ends with the process. With one ([`Builder::journal`]) a later
+/// supervisor goes on with what it finds there.
 ///
 /// [`Supervisor::shutdown`] is the orderly end. When the last handle of any kind is dropped without it, all tasks are
 /// aborted at once and nothing more is recorded (SC-6).
@@ -220,7 +221,8 @@ impl Supervisor {
     }
 
     /// Follows the records: those that the filter lets through, in order, from a place of the subscriber's own. A slow
-    /// one costs only itself and is told exactly how many it missed.
+    /// one costs only itself: with a journal it catches up from there and misses nothing that is kept, without one it is
+    /// told exactly how many it missed.
     ///
     /// # Errors
     ///
@@ -232,7 +234,8 @@ impl Supervisor {
     pub async fn subscribe(&self, filter: Filter, since: Since) -> Result<Subscription, SubscribeError> {
         let core = self.owner.core();
         let log = Arc::clone(&core.log);
-        match since {
+        let pages = core.pages();
+        let subscription = match since {
             // What was decided is a place of the log, also where it is still on its way there.
             Since::Cursor(Cursor { log: id, seq })
                 if id == *log.id()
@@ -243,7 +246,8 @@ impl Supervisor {
                 Subscription::after(log, seq, filter)
             }
             since => Subscription::new(log, filter, since),
-        }
+        };
+        Ok(subscription?.over(pages))
     }
 
     /// How things stand now, and what follows: jobs that are not over and groups that have not fired, and a
@@ -262,7 +266,7 @@ impl Supervisor {
         });
         let (head, jobs, groups) = looked.map_err(|_| SubscribeError::Busy)?;
         let at = Cursor { log: core.log.id().clone(), seq: head };
-        let events = Subscription::after(Arc::clone(&core.log), head, filter)?;
+        let events = Subscription::after(Arc::clone(&core.log), head, filter)?.over(core.pages());
         Ok((Snapshot { at, jobs, groups }, events))
     }
 

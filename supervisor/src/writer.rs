@@ -4,7 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::Duration;
 
 use fanin_machine::pump::Batch as _;
 use fanin_machine::{EncodeRowError, RowChange};
@@ -59,16 +59,13 @@ impl Bell {
         *rung = false;
     }
 
-    /// As [`Bell::wait`], but not beyond a moment; false where that came first. What was rung stays for the next wait.
-    fn wait_until(&self, until: Instant) -> bool {
+    /// As [`Bell::wait`], for so long at the most; false where it did not ring.
+    fn wait_for(&self, limit: Duration) -> bool {
         let mut rung = self.rung.lock();
-        while !*rung {
-            if self.heard.wait_until(&mut rung, until).timed_out() {
-                return false;
-            }
+        if !*rung {
+            self.heard.wait_for(&mut rung, limit);
         }
-        *rung = false;
-        true
+        std::mem::take(&mut *rung)
     }
 }
 
@@ -160,8 +157,7 @@ impl Writer {
                 self.store.committed.set_full(full);
                 released.take_stops().into_iter().for_each(|act| core.carry_out(act));
             }
-            let until = Instant::now() + FULL_RETRY;
-            while self.store.bell.wait_until(until) {
+            while self.store.bell.wait_for(FULL_RETRY) {
                 core.take_stops().into_iter().for_each(|act| core.carry_out(act));
             }
         }
