@@ -256,6 +256,48 @@ pub const GATE_PAUSE: Duration = Duration::from_millis(5);
 /// gives up earlier than a call (C-2).
 pub const LOOK_WAIT: Duration = Duration::from_millis(100);
 
+/// How far back a store looks at its records when it is opened: what a crash can have touched, in a few milliseconds
+/// (RE-0).
+pub const TAIL_CHECKED: u64 = 10_000;
+
+/// How old the high-water mark on disk may be: a second of records is what a loss of power can hide from it (ST-4).
+pub const MARK_SYNC: Duration = Duration::from_secs(1);
+
+/// Space that is kept for stops and ends on a full disk: some ten thousand records (ST-9).
+pub const BALLAST_BYTES: u64 = 4 * 1024 * 1024;
+
+/// With less free than this nothing new is taken on: what runs has room to end (ST-9).
+pub const LOW_SPACE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Records that a store keeps at the least, and how long it keeps each (B-9).
+pub const KEEP_RECORDS: u64 = 100_000;
+/// As [`KEEP_RECORDS`]: a week, so that Monday can ask what happened on Friday.
+pub const KEEP_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Old records that go with one batch at the most, so that no commit takes long for it.
+pub const PRUNE_STEP: u64 = 1_000;
+/// Batches between two looks for what is old.
+pub const PRUNE_EVERY: u64 = 256;
+
+/// How long a commit that found no room waits before it is tried again (ST-9).
+pub const FULL_RETRY: Duration = Duration::from_secs(1);
+
+/// Jobs that are over and handed over, in memory at the most: what a person or a page looks back at, at about 1 kB each
+/// (SC-23).
+pub const FINISHED_JOBS: usize = 10_000;
+
+/// How long what is over and handed over stays in memory: a parent that was woken asks for outputs soon (SC-23).
+pub const FINISHED_AGE: Duration = Duration::from_secs(60 * 60);
+
+/// What is over leaves the memory on full steps of this length: an idle supervisor wakes up once for many.
+pub const EVICT_STEP: Duration = Duration::from_secs(60);
+
+/// Ids of jobs that have left the memory and are still told from unknown ones; 16 bytes each (SC-23).
+pub const EVICTED_IDS: usize = 65_536;
+
+/// Jobs that one step lets go at the most, but for a single group that is larger: the gate is free again in a moment.
+pub const EVICTS_PER_STEP: usize = 1_000;
+
 /// Jobs that one step starts at the most: the first of a large fan-out run while the last are still being started,
 /// and no step holds the gate for long.
 pub const STARTS_PER_STEP: usize = 1_024;

@@ -4,21 +4,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_machine::log::Log;
-use fanin_machine::{Command, Open, Rate, Refusal};
+use fanin_machine::{Command, Open, Rate, Refusal, State};
 use fanin_protocol::JobKind;
 use fanin_protocol::limits::{GATE_WAIT, GRACE, GRACE_MAX, LIMIT_MAX, RATE_STARTS_MAX, TAIL_RECORDS};
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::millis;
-use fanin_protocol::{Bounds, Profile};
+use fanin_protocol::{Bounds, Profile, Seq};
 use tokio::runtime::Handle;
 
 use crate::chance;
 use crate::clock::{Clock, Clocks};
-use crate::core::{CallError, Core};
+use crate::core::{CallError, Core, Origin};
+use crate::journal::{Journal, JournalError, Opened};
+use crate::recover;
 use crate::runner::Runner;
 use crate::scope::Scope;
 use crate::session::SessionOptions;
 use crate::supervisor::{Owner, Supervisor};
+use crate::writer::{self, Store};
 
 /// Why a supervisor did not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +38,9 @@ pub enum StartError {
     /// There is no tokio runtime here.
     #[error("no tokio runtime: start the supervisor from inside one")]
     NoRuntime,
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] JournalError),
     /// The machine refused to open.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -46,6 +52,7 @@ impl StartError {
         match self {
             Self::Setting { .. } => "bad_setting",
             Self::NoRuntime => "no_runtime",
+            Self::Store(error) => error.code(),
             Self::Call(error) => error.code(),
         }
     }
@@ -63,6 +70,8 @@ pub struct Builder {
     /// `None` for the system's.
     clock: Option<Box<dyn Clock>>,
     sessions: SessionOptions,
+    /// `None` for memory.
+    journal: Option<Box<dyn Journal>>,
 }
 
 impl Default for Builder {
@@ -76,6 +85,7 @@ impl Default for Builder {
             tail: TAIL_RECORDS,
             clock: None,
             sessions: SessionOptions::default(),
+            journal: None,
         }
     }
 }
@@ -140,6 +150,14 @@ impl Builder {
         self
     }
 
+    /// Where records, and what has to be known after a crash, are kept; in memory unless set. Nothing is shown or carried
+    /// out before it is committed there. A store that was used before is recovered by [`Builder::start`].
+    #[must_use]
+    pub fn journal(mut self, journal: impl Journal) -> Self {
+        self.journal = Some(Box::new(journal));
+        self
+    }
+
     /// The wall clock for the times in records.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
@@ -151,20 +169,25 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`StartError::Setting`] for 0 slots, an empty tail, a grace of more than an hour, two runners of one kind, or a
+    /// [`StartError::Store`] where the store cannot be read; [`StartError::Setting`] for 0 slots, an empty tail, a grace of more than an hour, two runners of one kind, or a
     /// rate that lets nothing through, cannot be kept, or stands twice; [`Refusal::BadBounds`] for bounds under which
     /// nothing could be launched; [`StartError::NoRuntime`] outside of a runtime.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: it does not wait.
+    /// Cancel safe: dropped, nothing runs. A store that was being opened may already have begun an epoch.
     pub async fn start(self) -> Result<Supervisor, StartError> {
         let slots = self.check()?;
         let runtime = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-        let log = chance::log_id();
+        let stored = match self.journal {
+            None => None,
+            Some(journal) => Some(load(&runtime, journal).await?),
+        };
+        let log = stored.as_ref().and_then(|(_, opened)| opened.log.clone()).unwrap_or_else(chance::log_id);
+        let level = stored.as_ref().map_or(Level::Memory, |(journal, _)| journal.level());
         let open = Open {
             log: log.clone(),
-            level: Level::Memory,
+            level,
             slots,
             grace_ms: millis(self.grace),
             seed: chance::seed(),
@@ -174,14 +197,18 @@ impl Builder {
                 .map(|(kind, starts, per)| (*kind, Rate { starts: *starts, per_ms: millis(*per) }))
                 .collect(),
         };
-        let clocks = Clocks::new(self.clock);
-        let core = Arc::new(Core::new(
-            Log::new(log, self.tail),
-            clocks,
-            Scope::new(runtime),
-            self.runners,
-            self.gate,
-        ));
+        let (state, head, journal) = match stored {
+            None => (State::default(), Seq(0), None),
+            Some((journal, opened)) => (recover::state(&opened)?, opened.head, Some(journal)),
+        };
+        let store = journal.as_ref().map(|journal| Arc::new(Store::new(head, journal.reader())));
+        let origin = Origin { log: Log::resume(log, self.tail, head), state, store: store.clone() };
+        let core = Core::new(origin, Clocks::new(self.clock), Scope::new(runtime), self.runners, self.gate);
+        let core = Arc::new(core);
+        if let (Some(store), Some(journal)) = (store, journal) {
+            writer::start(&core, store, journal, head)
+                .map_err(|error| JournalError::Io(format!("its thread does not start: {error}")))?;
+        }
         core.submit(Command::Open(open)).await?;
         Ok(Supervisor { owner: Arc::new(Owner::new(core, self.sessions)) })
     }
@@ -214,5 +241,17 @@ impl Builder {
             return setting("runner", "two runners of one kind; register one");
         }
         Ok(self.slots.map(|slots| u32::try_from(slots).unwrap_or(u32::MAX)))
+    }
+}
+
+/// Reads what a store holds, on a thread of its own: the disk may be slow.
+async fn load(
+    runtime: &Handle,
+    mut journal: Box<dyn Journal>,
+) -> Result<(Box<dyn Journal>, Opened), JournalError> {
+    let load = move || journal.load().map(|opened| (journal, opened));
+    match runtime.spawn_blocking(load).await {
+        Ok(loaded) => loaded,
+        Err(error) => Err(JournalError::Io(format!("reading it did not end: {error}"))),
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +12,14 @@ use std::time::Duration;
 use fanin_machine::log::{Herald, Log};
 use fanin_machine::pump::{Batch, Pump};
 use fanin_machine::{
-    Answer, Command, Effect, Ended, KillStage, Launch, Launched, Leave, Mono, Now, Out, Refusal, Release,
-    Reply, Report, RunRef, Said, State, WaiterId, step,
+    Answer, Command, Effect, Ended, Forgotten, KillStage, Launch, Launched, Leave, Mono, Now, Out, Refusal,
+    Release, Reply, Report, RunRef, Said, State, WaiterId, step,
 };
 use fanin_protocol::limits::{
     EFFECTS_ROOM, GATE_PAUSE, GATE_TRY, LOOK_WAIT, MESSAGE_BYTES_MAX, OUTPUT_BYTES_MAX,
 };
 use fanin_protocol::spec::millis;
-use fanin_protocol::{JobId, JobKind, Lifetime, MessageId, Spec, text};
+use fanin_protocol::{JobId, JobKind, Lifetime, MessageId, Seq, Spec, text};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
@@ -27,11 +28,13 @@ use crate::clock::Clocks;
 use crate::context::RunCell;
 use crate::follow::{Found, Source};
 use crate::hosted::Hosted;
+use crate::journal::{JournalError, OutputChange};
 use crate::output::JobOutput;
 use crate::outputs::Outputs;
 use crate::runner::{Ending, Runner};
 use crate::scope::Scope;
 use crate::stop::StopStage;
+use crate::writer::{Store, Taken};
 
 /// Why a call did not reach the machine, or what the machine said to it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +52,13 @@ pub enum CallError {
     /// A bug of ours: the machine panicked. Nothing more is decided, so that nothing wrong is (C-5).
     #[error("the supervisor has stopped after an internal error; its log says where")]
     Poisoned,
+    /// There is no room for new jobs; nothing was done. What runs goes on, and is recorded once there is room (ST-9).
+    #[error("nothing new is taken on: {0}; make room and try again")]
+    Full(JournalError),
+    /// The store failed. Nothing more is decided, and whether this call was is not known (C-4); what the store holds says
+    /// it once it is opened again.
+    #[error(transparent)]
+    Store(JournalError),
 }
 
 impl CallError {
@@ -59,27 +69,47 @@ impl CallError {
             Self::Busy => "busy",
             Self::Closed => "closed",
             Self::Poisoned => "poisoned",
+            Self::Full(_) => "store_low",
+            Self::Store(error) => error.code(),
         }
     }
 }
 
 /// What steps have decided and nobody has carried out yet: records first, then the rest in order.
 #[derive(Default)]
-struct Released {
+pub(crate) struct Released {
     /// The records, and room for a step to write into.
-    out: Out,
+    pub(crate) out: Out,
     /// To the outside.
-    acts: VecDeque<Act>,
+    pub(crate) acts: VecDeque<Act>,
+    /// Outputs of runs that are over, for the journal.
+    pub(crate) outputs: Vec<OutputChange>,
     /// There is more to start.
     unfinished: bool,
     /// The end: nothing comes after it.
     end: Option<Hosted>,
 }
 
+impl Released {
+    /// Takes over what was decided after it.
+    fn absorb(&mut self, later: &mut Self) {
+        self.out.records.append(&mut later.out.records);
+        self.acts.append(&mut later.acts);
+        self.outputs.append(&mut later.outputs);
+        self.unfinished |= mem::take(&mut later.unfinished);
+        self.end = self.end.take().or(later.end.take());
+    }
+
+    /// True where nothing comes after it.
+    pub(crate) const fn is_end(&self) -> bool {
+        self.end.is_some()
+    }
+}
+
 impl Batch for Released {
     fn is_empty(&self) -> bool {
-        let Self { out, acts, unfinished, end } = self;
-        out.records.is_empty() && acts.is_empty() && !unfinished && end.is_none()
+        let Self { out, acts, outputs, unfinished, end } = self;
+        out.records.is_empty() && acts.is_empty() && outputs.is_empty() && !unfinished && end.is_none()
     }
 
     fn trim(&mut self) {
@@ -90,7 +120,7 @@ impl Batch for Released {
 
 /// An effect with what the driver needs to carry it out, taken from behind the gate as it was decided: a tag may mean
 /// another job by then.
-enum Act {
+pub(crate) enum Act {
     Spawn { cell: Arc<RunCell>, body: Option<Body>, spec: Option<Arc<Spec>> },
     Kill { cell: Arc<RunCell>, stage: KillStage },
     Probe { run: RunRef, cell: Option<Arc<RunCell>> },
@@ -98,6 +128,7 @@ enum Act {
     Answer { waiter: WaiterId, answer: Answer },
     Alarm(Option<Mono>),
     Discard(Work),
+    DropOutput(Lifetime),
 }
 
 /// What the gate guards.
@@ -110,6 +141,8 @@ struct Gated {
     in_step: bool,
     /// Set once nothing may be decided or written any more.
     closed: bool,
+    /// With a journal: what was decided and is still to be committed.
+    decided: Released,
 }
 
 /// The supervisor behind all handles to it.
@@ -125,21 +158,37 @@ pub(crate) struct Core {
     next_waiter: AtomicU64,
     outputs: Mutex<Outputs>,
     alarm: watch::Sender<Option<Mono>>,
+    store: Option<Arc<Store>>,
+}
+
+/// What a supervisor starts from.
+pub(crate) struct Origin {
+    pub(crate) log: Log,
+    pub(crate) state: State,
+    /// `None` where everything is in memory.
+    pub(crate) store: Option<Arc<Store>>,
 }
 
 impl Core {
     pub(crate) fn new(
-        log: Log,
+        origin: Origin,
         clocks: Clocks,
         scope: Scope,
         runners: Vec<Arc<dyn Runner>>,
         gate_wait: Duration,
     ) -> Self {
-        let (state, hosted) = (State::default(), Hosted::default());
-        let gated = Gated { state, hosted, now: None, in_step: false, closed: false };
+        let Origin { log, mut state, store } = origin;
+        let mut hosted = Hosted::default();
+        state.give_tags(|| hosted.keep(None));
+        if store.is_some() {
+            state.track_rows();
+        }
+        let decided = Released::default();
+        let gated = Gated { state, hosted, now: None, in_step: false, closed: false, decided };
         Self {
             pump: Pump::new(gated),
             gate_wait,
+            store,
             log: Arc::new(log),
             clocks,
             scope,
@@ -153,18 +202,36 @@ impl Core {
 
     /// Carries out a command and returns its reply.
     ///
-    /// There is no journal, so the commit point is the step itself; what it released is carried out by whoever is
-    /// at the pump, and another caller's step may be answered before its own effects have run.
+    /// Without a journal the commit point is the step itself; what it released is carried out by whoever is at the pump,
+    /// and another caller's step may be answered before its own effects have run. With one the reply waits until all that
+    /// the step saw is committed.
     ///
     /// # Errors
     ///
     /// [`CallError::Busy`] where the gate was not free within its limit; the command was not carried out.
+    /// [`CallError::Store`] where it could not be committed.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: dropped while it waits for the gate it has done nothing. Once through it does not wait.
+    /// Dropped while it waits for the gate it has done nothing. Dropped while it waits for the commit the command is
+    /// carried out, and nobody hears of it.
     pub(crate) async fn submit(self: &Arc<Self>, command: Command) -> Result<Reply, CallError> {
+        let stepped = self.enter(move |gated, released| self.step(gated, command, released)).await?;
+        self.committed(stepped).await
+    }
+
+    /// As [`Core::submit`], without waiting for the commit: what the reply says may not be shown before
+    /// [`Core::committed`]. For a caller whose guard has to exist as soon as the command is carried out.
+    pub(crate) async fn submit_early(self: &Arc<Self>, command: Command) -> Result<Stepped, CallError> {
         self.enter(move |gated, released| self.step(gated, command, released)).await
+    }
+
+    /// Waits until what a step saw is committed, and gives its reply.
+    pub(crate) async fn committed(&self, stepped: Stepped) -> Result<Reply, CallError> {
+        if let Some(store) = &self.store {
+            store.committed.reaches(stepped.head).await?;
+        }
+        stepped.reply
     }
 
     /// As [`Core::submit`], for a launch with the bodies of its jobs, one each.
@@ -173,6 +240,9 @@ impl Core {
         mut launch: Launch,
         works: Works,
     ) -> Result<Launched, CallError> {
+        if let Some(full) = self.store.as_ref().and_then(|store| store.committed.full()) {
+            return Err(CallError::Full(full));
+        }
         let change = move |gated: &mut Gated, released: &mut Released| {
             let works = works.take();
             gated.hosted.reserve(works.len());
@@ -189,7 +259,8 @@ impl Core {
             }
             stepped
         };
-        match self.enter(change).await? {
+        let stepped = self.enter(change).await?;
+        match self.committed(stepped).await? {
             Reply::Launched(launched) => Ok(launched),
             Reply::Done
             | Reply::Turn(_)
@@ -203,15 +274,20 @@ impl Core {
     }
 
     /// Makes a change at the gate, as soon as that is free.
-    async fn enter<F>(self: &Arc<Self>, mut change: F) -> Result<Reply, CallError>
+    async fn enter<F>(self: &Arc<Self>, change: F) -> Result<Stepped, CallError>
     where
         F: FnOnce(&mut Gated, &mut Released) -> Result<Option<Reply>, CallError>,
     {
+        let mut change = |gated: &mut Gated, released: &mut Released| {
+            let reply = reply_of(change(gated, released));
+            self.hold(gated, released);
+            Stepped { reply, head: gated.state.facts().head() }
+        };
         let until = self.now().after(millis(self.gate_wait));
         loop {
             // A thread of the runtime is held for a moment only; whoever is at the gate as a rule needs less.
             change = match self.pump.enter(GATE_TRY, change, |released| self.release(released)) {
-                Ok(stepped) => return reply_of(stepped),
+                Ok(stepped) => return Ok(stepped),
                 Err(change) => change,
             };
             if self.now() >= until {
@@ -224,12 +300,29 @@ impl Core {
     /// Carries out a command whose reply nobody needs: now, or by whoever is at the gate. It is never lost, never waits,
     /// and comes before what its thread asks for later.
     pub(crate) fn post(self: &Arc<Self>, command: Command) {
+        self.post_with(command, None);
+    }
+
+    /// As [`Core::post`], with what is to be committed with it.
+    fn post_with(self: &Arc<Self>, command: Command, output: Option<OutputChange>) {
         let core = Arc::clone(self);
         let change = move |gated: &mut Gated, released: &mut Released| {
+            released.outputs.extend(output);
             // A reply that says no means that the supervisor is closed, or that the thing it is about is over.
             drop(core.step(gated, command, released));
+            core.hold(gated, released);
         };
         self.pump.post(change, |released| self.release(released));
+    }
+
+    /// With a journal, what was decided waits for its commit before anything of it gets out.
+    fn hold(&self, gated: &mut Gated, released: &mut Released) {
+        if let Some(store) = &self.store
+            && !released.is_empty()
+        {
+            gated.decided.absorb(released);
+            store.ring();
+        }
     }
 
     /// One step, behind the gate.
@@ -240,7 +333,7 @@ impl Core {
         released: &mut Released,
     ) -> Result<Option<Reply>, CallError> {
         if gated.closed {
-            return Err(CallError::Closed);
+            return Err(self.failure().unwrap_or(CallError::Closed));
         }
         if gated.in_step {
             return Err(CallError::Poisoned);
@@ -258,7 +351,7 @@ impl Core {
             return Err(CallError::Poisoned);
         }
         gated.in_step = false;
-        released.unfinished |= std::mem::take(&mut out.unfinished);
+        released.unfinished |= mem::take(&mut out.unfinished);
         let hosted = &mut gated.hosted;
         released.acts.extend(out.effects.drain(..).filter_map(|effect| self.act(hosted, effect)));
         Ok(out.reply.take())
@@ -288,7 +381,8 @@ impl Core {
             Effect::Answer { waiter, answer } => Some(Act::Answer { waiter, answer }),
             Effect::Alarm(at) => Some(Act::Alarm(at)),
             // The run is over or lost; its task ends by itself or was aborted.
-            Effect::Forget { tag } => hosted.forget(tag).map(Act::Discard),
+            Effect::Forget(Forgotten::Work { tag }) => hosted.forget(tag).map(Act::Discard),
+            Effect::Forget(Forgotten::Output(job)) => Some(Act::DropOutput(job)),
         }
     }
 
@@ -298,7 +392,17 @@ impl Core {
     ///
     /// [`CallError::Busy`] where the gate was not free in time.
     pub(crate) fn look<R>(self: &Arc<Self>, look: impl FnOnce(&State) -> R) -> Result<R, CallError> {
-        self.look_behind(|gated| look(&gated.state))
+        let (looked, head) = self.look_behind(|gated| (look(&gated.state), gated.state.facts().head()))?;
+        // What is shown is committed (C-3).
+        if let Some(store) = &self.store {
+            store.committed.reaches_within(head, self.gate_wait.min(LOOK_WAIT))?;
+        }
+        Ok(looked)
+    }
+
+    /// Why nothing is decided any more, where the store failed.
+    fn failure(&self) -> Option<CallError> {
+        self.store.as_ref()?.committed.failure()
     }
 
     /// The run of a job that has one; `None` as well where the gate is not free.
@@ -313,28 +417,36 @@ impl Core {
         looked.map_err(|_| CallError::Busy)
     }
 
-    fn release(self: &Arc<Self>, released: &mut Released) {
+    /// Lets out what was decided.
+    pub(crate) fn release(self: &Arc<Self>, released: &mut Released) {
+        released.outputs.clear();
         self.log.append(&mut released.out.records);
         while let Some(act) = released.acts.pop_front() {
-            match act {
-                Act::Spawn { cell, body, spec } => self.spawn(cell, body, spec),
-                Act::Kill { cell, stage } => kill(&cell, stage),
-                Act::Probe { run, cell } => {
-                    self.probe(run, cell.map_or(Mono(0), |cell| cell.last_beat()));
-                }
-                Act::Deliver { cell, key, text } => cell.deliver(key, text),
-                Act::Answer { waiter, answer } => self.answer(waiter, answer),
-                Act::Alarm(at) => {
-                    self.alarm.send_replace(at);
-                }
-                Act::Discard(work) => discard(work),
-            }
+            self.carry_out(act);
         }
-        if std::mem::take(&mut released.unfinished) {
+        if mem::take(&mut released.unfinished) {
             self.post(Command::Tick);
         }
         if let Some(hosted) = released.end.take() {
             self.end(hosted);
+        }
+    }
+
+    /// Carries out an act.
+    pub(crate) fn carry_out(self: &Arc<Self>, act: Act) {
+        match act {
+            Act::Spawn { cell, body, spec } => self.spawn(cell, body, spec),
+            Act::Kill { cell, stage } => kill(&cell, stage),
+            Act::Probe { run, cell } => {
+                self.probe(run, cell.map_or(Mono(0), |cell| cell.last_beat()));
+            }
+            Act::Deliver { cell, key, text } => cell.deliver(key, text),
+            Act::Answer { waiter, answer } => self.answer(waiter, answer),
+            Act::Alarm(at) => {
+                self.alarm.send_replace(at);
+            }
+            Act::Discard(work) => discard(work),
+            Act::DropOutput(job) => self.outputs.lock().keep(job, None),
         }
     }
 
@@ -406,12 +518,25 @@ impl Core {
         let (run, is_over, cell, excerpt) = found??;
         let source = match cell {
             Some(cell) => cell.output.source(),
-            None => Source::Kept(match self.outputs.lock().get(lifetime) {
-                Some(kept) => kept,
-                None => excerpt.as_ref().map(JobOutput::of_excerpt).unwrap_or_default(),
-            }),
+            None => Source::Kept(
+                match self.outputs.lock().get(lifetime).or_else(|| self.stored_output(lifetime)) {
+                    Some(kept) => kept,
+                    None => excerpt.as_ref().map(JobOutput::of_excerpt).unwrap_or_default(),
+                },
+            ),
         };
         Ok(Found { run, is_over, source })
+    }
+
+    /// What the store kept of an output, where it kept more than the record.
+    fn stored_output(&self, lifetime: Lifetime) -> Option<JobOutput> {
+        match self.store.as_ref()?.reader.output(lifetime) {
+            Ok(stored) => stored.as_ref().map(JobOutput::of_stored),
+            Err(error) => {
+                tracing::warn!(%error, "an output cannot be read; the excerpt of its record stands in");
+                None
+            }
+        }
     }
 
     /// Calls `Tick` when the machine asked for it, until the supervisor is gone.
@@ -451,12 +576,69 @@ impl Core {
     /// The end goes through the pump like all that was released before it: a record is never written after the log
     /// is closed, an answer that was decided still comes, and a run that was started is aborted with the others.
     pub(crate) fn abandon(self: &Arc<Self>) {
-        let end = |gated: &mut Gated, released: &mut Released| {
-            if !std::mem::replace(&mut gated.closed, true) {
-                released.end = Some(std::mem::take(&mut gated.hosted));
+        let core = Arc::clone(self);
+        let end = move |gated: &mut Gated, released: &mut Released| {
+            if !mem::replace(&mut gated.closed, true) {
+                released.end = Some(mem::take(&mut gated.hosted));
             }
+            core.hold(gated, released);
         };
         self.pump.post(end, |released| self.release(released));
+    }
+
+    /// What was decided since the last time, to be committed; `None` where there is nothing. For the writer.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Poisoned`] after a step that panicked: what it left half done must not be committed.
+    pub(crate) fn take_decided(self: &Arc<Self>) -> Result<Option<Taken>, CallError> {
+        self.at_gate(|gated| {
+            if gated.in_step {
+                return Err(CallError::Poisoned);
+            }
+            let released = mem::take(&mut gated.decided);
+            let rows = gated.state.take_rows();
+            let epoch = gated.state.facts().epoch();
+            Ok((!released.is_empty() || !rows.is_empty()).then_some(Taken { released, rows, epoch }))
+        })
+    }
+
+    /// Stops and alarms among what waits for its commit. Stopping early loses nothing that a crash would keep, and a
+    /// limit has to be seen to stop its job (ST-9).
+    pub(crate) fn take_stops(self: &Arc<Self>) -> VecDeque<Act> {
+        self.at_gate(|gated| gated.decided.take_stops())
+    }
+
+    /// Nothing can be committed any more: nothing is decided, nothing of what waited gets out, and all tasks are dropped.
+    pub(crate) fn fail(self: &Arc<Self>) {
+        let (hosted, decided) = self.at_gate(|gated| {
+            gated.closed = true;
+            (mem::take(&mut gated.hosted), mem::take(&mut gated.decided))
+        });
+        drop(decided);
+        self.end(hosted);
+    }
+
+    /// Makes a change behind the gate from a thread that has nothing else to do.
+    fn at_gate<R>(self: &Arc<Self>, change: impl FnOnce(&mut Gated) -> R) -> R {
+        let mut change = |gated: &mut Gated, _: &mut Released| change(gated);
+        loop {
+            change = match self.pump.enter(self.gate_wait, change, |released| self.release(released)) {
+                Ok(made) => return made,
+                Err(change) => change,
+            };
+        }
+    }
+
+    /// Waits until the store is closed, or has failed; at once where there is none.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only looks.
+    pub(crate) async fn store_over(&self) {
+        if let Some(store) = &self.store {
+            store.committed.is_over().await;
+        }
     }
 
     fn end(&self, hosted: Hosted) {
@@ -464,9 +646,27 @@ impl Core {
         hosted.into_jobs().for_each(discard);
         // Taken out in a statement of its own and dropped without the lock: an answer that will not come wakes who
         // waits.
-        let waiting = std::mem::take(&mut *self.waiting.lock());
+        let waiting = mem::take(&mut *self.waiting.lock());
         drop(waiting);
         self.log.close();
+    }
+}
+
+/// What a command came to.
+pub(crate) struct Stepped {
+    pub(crate) reply: Result<Reply, CallError>,
+    /// The newest record that the step saw.
+    head: Seq,
+}
+
+impl Released {
+    /// Takes out what stops things.
+    pub(crate) fn take_stops(&mut self) -> VecDeque<Act> {
+        let (stops, rest) = mem::take(&mut self.acts)
+            .into_iter()
+            .partition(|act| matches!(act, Act::Kill { .. } | Act::Alarm(_)));
+        self.acts = rest;
+        stops
     }
 }
 
@@ -481,6 +681,7 @@ impl RunCell {
         let whole = self.output.end(last);
         let output = whole.excerpt();
         let is_more = output.as_ref().is_some_and(|excerpt| excerpt.truncated || excerpt.invalid_utf8);
+        let stored = core.store.is_some().then(|| stored(self.lifetime, is_more.then_some(&whole)));
         core.outputs.lock().keep(self.lifetime, is_more.then_some(whole));
         let said = match ending {
             None => Ended::Lost { output },
@@ -495,8 +696,14 @@ impl RunCell {
                 is_safe: failure.is_safe,
             },
         };
-        core.post(Command::Report(Report { run: self.run, what: Said::Ended(said) }));
+        core.post_with(Command::Report(Report { run: self.run, what: Said::Ended(said) }), stored);
     }
+}
+
+/// What a store keeps of an output, where its record has not all of it.
+fn stored(job: Lifetime, whole: Option<&JobOutput>) -> OutputChange {
+    let pieces = whole.map(JobOutput::pieces).unwrap_or_default();
+    OutputChange::Replace { job, pieces, total: whole.map_or(0, JobOutput::bytes_total) }
 }
 
 fn reply_of(stepped: Result<Option<Reply>, CallError>) -> Result<Reply, CallError> {

@@ -121,11 +121,8 @@ impl HeadTail {
     /// The head with marker and tail behind it.
     fn joined(&self, mut head: Vec<u8>, kept: Kept) -> JobOutput {
         let tail_len = usize::try_from(kept.total - kept.tail).unwrap_or(usize::MAX);
-        let marker = if self.max < 2 * MARKER_BYTES_MAX {
-            String::new()
-        } else {
-            format!("\n[... {} bytes left out ...]\n", kept.tail - kept.head)
-        };
+        let marker =
+            if self.max < 2 * MARKER_BYTES_MAX { String::new() } else { marker(kept.tail - kept.head) };
         head.reserve_exact(marker.len() + tail_len);
         head.extend_from_slice(marker.as_bytes());
         head.extend(self.tail.iter().skip(self.tail.len().saturating_sub(tail_len)));
@@ -142,6 +139,11 @@ impl HeadTail {
     pub(crate) fn memory(&self) -> usize {
         self.head.capacity() + self.tail.capacity()
     }
+}
+
+/// The line between head and tail.
+pub(crate) fn marker(missing: u64) -> String {
+    format!("\n[... {missing} bytes left out ...]\n")
 }
 
 /// How much to reserve for `more` bytes: doubles like a `Vec` would, but never past `max`.

@@ -85,13 +85,9 @@ pub struct Row {
 pub enum Change {
     /// It is new, or not as it was.
     Put(Row),
-    /// It is over and nobody needs it to go on: recovery does not read it, and it is still found by its id.
-    Retire {
-        /// What it is.
-        kind: RowKind,
-        /// Its place.
-        key: u64,
-    },
+    /// It is over and nobody needs it to go on, and this is what it was at the end: recovery does not read it, and it is
+    /// still found by its id.
+    Retire(Row),
 }
 
 /// A piece of what a job put out.

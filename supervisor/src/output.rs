@@ -8,6 +8,8 @@ use bytes::Bytes;
 use fanin_protocol::limits::RESULT_ENTRY_BYTES_MAX;
 use fanin_protocol::{Output, Private, text};
 
+use crate::head_tail;
+use crate::journal::StoredOutput;
 use crate::page::{Kept, OutputPage};
 
 /// Output of a job as it was kept. Bytes are kept as they came; text is made from them when it is asked for.
@@ -71,6 +73,37 @@ impl JobOutput {
             let place = |at: u64| usize::try_from(at - before).unwrap_or(usize::MAX);
             if start < end { self.bytes.slice(place(start)..place(end)) } else { Bytes::new() }
         }))
+    }
+
+    /// The pieces that are kept, each with the place of its first byte.
+    pub(crate) fn pieces(&self) -> Vec<(u64, Bytes)> {
+        let Some(Kept { head, tail, total }) = self.kept.filter(|kept| !kept.is_whole()) else {
+            return vec![(0, self.bytes.clone())];
+        };
+        let len = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(self.bytes.len());
+        let pieces = [
+            (0, self.bytes.slice(..len(head))),
+            (tail, self.bytes.slice(self.bytes.len() - len(total - tail)..)),
+        ];
+        pieces.into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect()
+    }
+
+    /// What a store kept: pieces of which all but the last begin the output, and the last ends it.
+    pub(crate) fn of_stored(stored: &StoredOutput) -> Self {
+        let mut bytes = Vec::new();
+        let (mut head, mut tail) = (0, stored.total);
+        for (at, piece) in &stored.pieces {
+            if *at > head {
+                bytes.extend_from_slice(head_tail::marker(*at - head).as_bytes());
+                tail = *at;
+            } else {
+                head += piece.len() as u64;
+            }
+            bytes.extend_from_slice(piece);
+        }
+        let kept =
+            if head >= stored.total { Kept::whole(head) } else { Kept { head, tail, total: stored.total } };
+        if kept.is_whole() { Self::whole(bytes) } else { Self::cut(bytes, kept) }
     }
 
     /// The excerpt for a record; `None` where there was no output.

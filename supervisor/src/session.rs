@@ -78,14 +78,15 @@ impl Session {
     ///
     /// Cancel safe: it waits for the gate alone.
     pub async fn turn(&self) -> Result<Turn, CallError> {
-        match self
-            .launcher
-            .handle()
-            .core()
-            .submit(Command::Session(SessionCommand::Turn(self.id.clone())))
-            .await?
-        {
-            Reply::Turn(run) => Ok(Turn::new(self.launcher.handle().clone(), run)),
+        let core = self.launcher.handle().core();
+        let stepped = core.submit_early(Command::Session(SessionCommand::Turn(self.id.clone()))).await?;
+        // Made before the commit: dropped from here on the turn ends.
+        let turn = match &stepped.reply {
+            Ok(Reply::Turn(run)) => Some(Turn::new(self.launcher.handle().clone(), *run)),
+            _ => None,
+        };
+        match core.committed(stepped).await? {
+            Reply::Turn(_) => turn.ok_or(CallError::Poisoned),
             Reply::Done
             | Reply::Answered
             | Reply::Launched(_)

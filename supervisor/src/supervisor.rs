@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use fanin_bus::{Filter, Since, Snapshot, SubscribeError, Subscription};
 use fanin_machine::{
-    Close, Command, JobFilter, PostTarget, Refusal, SessionCommand, SessionOpen, StopTarget, Stopped, Wanted,
-    why,
+    Close, Command, JobFilter, PostTarget, SessionCommand, SessionOpen, StopTarget, Stopped, Wanted, why,
 };
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
@@ -161,8 +160,8 @@ impl Supervisor {
     ///
     /// [`Refusal::UnknownJob`]; [`CallError::Busy`].
     pub fn get(&self, job: &JobId) -> Result<JobInfo, CallError> {
-        let info = self.owner.core().look(|state| state.job_info(job))?;
-        info.ok_or_else(|| Refusal::UnknownJob(job.clone()).into())
+        let info = self.owner.core().look(|state| state.job_info(job).ok_or_else(|| state.no_job(job)))?;
+        Ok(info?)
     }
 
     /// A job in one of its lives, also where its id has another one by now.
@@ -359,6 +358,7 @@ impl Supervisor {
         if tokio::time::timeout(KILL_WAIT, core.scope.wait()).await.is_err() {
             tracing::warn!(tasks = core.scope.len(), "tasks that do not yield outlive the supervisor");
         }
+        core.store_over().await;
     }
 }
 

@@ -52,14 +52,14 @@ pub fn calm(world: &mut World, calm: Calm) -> Kept {
             Calm::Ends => {
                 let jobs = running(world);
                 // What waits for its next try or its kind, and what is only looked at from time to time.
-                if jobs.is_empty() && world.ledger.head == head && world.host.alarm.is_some() {
+                if jobs.is_empty() && world.ledger.head == head && world.near_alarm().is_some() {
                     world.perform(&Op::Alarm)?;
                 }
                 for job in jobs {
                     world.perform(&Op::End(job, How::Ok))?;
                 }
             }
-            Calm::Stuck if world.host.alarm.is_some() => drop(world.perform(&Op::Alarm)?),
+            Calm::Stuck if world.near_alarm().is_some() => drop(world.perform(&Op::Alarm)?),
             Calm::Stuck => {}
         }
         for session in open_sessions(world) {
@@ -67,7 +67,7 @@ pub fn calm(world: &mut World, calm: Calm) -> Kept {
             let offered = world.parent.waits.get(&taker).is_some_and(|wait| wait.offer.is_some());
             world.perform(&if offered { Op::Ack(taker) } else { Op::Leave(taker) })?;
         }
-        if world.ledger.head == head && world.host.alarm.is_none() {
+        if world.ledger.head == head && world.near_alarm().is_none() {
             break;
         }
     }
@@ -131,5 +131,5 @@ fn finish(world: &mut World) -> Result<(), Broken> {
     world.perform(&Op::Finish)?;
     ensure(!world.ledger.open, "SH-1", || "the store does not close".into())?;
     let held = Held { barriers: 0, clocks: 0, aside: 0, ..world.state.held() };
-    ensure(held == Held::default() && world.host.alarm.is_none(), "G12", || format!("{held:?} is left"))
+    ensure(held == Held::default() && world.near_alarm().is_none(), "G12", || format!("{held:?} is left"))
 }

@@ -26,7 +26,7 @@ pub use witness::Witness;
 pub const STUCK: Duration = Duration::from_secs(20);
 
 /// How long nothing may happen, on a paused clock.
-pub const QUIET: Duration = Duration::from_secs(3600);
+pub const QUIET: Duration = Duration::from_secs(1800);
 
 /// A supervisor with nothing set.
 pub async fn start() -> Supervisor {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fanin_machine::{Effect, KillStage, Mono, RunNode, RunRef};
+use fanin_machine::{Effect, Forgotten, KillStage, Mono, RunNode, RunRef};
 use fanin_protocol::{Entry, Fence, JobId, NodeId, Record, SessionId};
 
 use crate::broken::{Kept, ensure, some};
@@ -87,7 +87,8 @@ impl Host {
                     self.runs.insert(job.clone(), *run);
                 }
                 Effect::Kill { run, stage, tag } => self.kill(*run, *stage, *tag, records, ledger)?,
-                Effect::Forget { tag } => {
+                Effect::Forget(Forgotten::Output(_)) => {}
+                Effect::Forget(Forgotten::Work { tag }) => {
                     let place = over.iter().position(|over| over == tag);
                     over.swap_remove(some(place, "G12", || format!("tag {tag} is forgotten too early"))?);
                 }

@@ -2,7 +2,7 @@
 //! G14. Those about records alone are in [`ledger`](crate::ledger), those about delivery in
 //! [`parent`](crate::parent).
 
-use fanin_machine::{Effect, Facts, Out, Reply, why};
+use fanin_machine::{Effect, Facts, Forgotten, Out, Reply, why};
 use fanin_protocol::record::NoteCode;
 use fanin_protocol::{Cause, Entry, GroupId, JobId, NodeId, Reason, Record, SessionId, Status};
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub fn fold(mut facts: Facts, records: &[Entry], after: &Facts) -> Kept {
     for entry in records {
         apply(&mut facts, entry)?;
     }
+    // What left the memory did so without a record.
+    facts.forget_absent(after);
     ensure(facts == *after, "G1", || format!("the fold of the records is {facts:?}\nand not {after:?}"))
 }
 
@@ -60,7 +62,10 @@ pub fn reply(out: &Out, stale: bool, is_open: bool) -> Kept {
     let others = out.records.len() - notes(NoteCode::ClockJump);
     if let Some(Reply::Refused(refusal)) = reply {
         ensure(others == 0, "G2", || format!("refused as {refusal}, and {:?}", out.records))?;
-        let silent = out.effects.iter().all(|effect| matches!(effect, Effect::Alarm(_)));
+        let silent = out
+            .effects
+            .iter()
+            .all(|effect| matches!(effect, Effect::Alarm(_) | Effect::Forget(Forgotten::Output(_))));
         ensure(silent, "G2", || format!("refused as {refusal}, and {:?}", out.effects))?;
     }
     ensure(is_open || out.records.is_empty(), "C-8", || format!("outside an epoch: {:?}", out.records))?;
@@ -121,7 +126,8 @@ fn fires(world: &World) -> Kept {
 /// G14: what is not over waits for something, and that exists.
 fn reasons(world: &World) -> Kept {
     let ledger = &world.ledger;
-    for (id, job) in &ledger.jobs {
+    let is_kept = |job: &JobSeen| !world.gone.contains(&job.lifetime);
+    for (id, job) in ledger.jobs.iter().filter(|(_, job)| is_kept(job)) {
         let reasons = why::job(&world.state, id);
         ensure(reasons.is_empty() == job.ended.is_some(), "G14", || format!("{id} waits for {reasons:?}"))?;
         for reason in &reasons {
@@ -129,7 +135,8 @@ fn reasons(world: &World) -> Kept {
             ensure(exists, "G14", || format!("{id} ({job:?}) waits for {reason:?}"))?;
         }
     }
-    for (id, group) in &ledger.groups {
+    let are_kept = |group: &GroupSeen| group.lives.iter().all(|lifetime| !world.gone.contains(lifetime));
+    for (id, group) in ledger.groups.iter().filter(|(_, group)| are_kept(group)) {
         let reasons = why::group(&world.state, id);
         let over = group.voided || group.taken.is_some();
         ensure(reasons.is_empty() == over, "G14", || format!("{id} waits for {reasons:?}"))?;

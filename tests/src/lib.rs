@@ -18,7 +18,7 @@ pub mod posts;
 pub mod random;
 pub mod recover;
 pub mod search;
-
+pub mod stores;
 pub mod timeline;
 pub mod world;
 

@@ -78,7 +78,7 @@ pub fn write(lines: &mut String, out: &Out, ledger: &Ledger) {
                 let node = ledger.runs.get(&run.fence).map(|run| run.node.to_string()).unwrap_or_default();
                 let _ = writeln!(lines, "-> {key} to {node}");
             }
-            Effect::Probe { .. } | Effect::Spawn { .. } | Effect::Forget { .. } | Effect::Alarm(_) => {}
+            Effect::Probe { .. } | Effect::Spawn { .. } | Effect::Forget(_) | Effect::Alarm(_) => {}
         }
     }
     match &out.reply {

@@ -2,15 +2,17 @@
 //! checked.
 
 use fanin_machine::{
-    Bound, Close, Command, Effect, Ended, Facts, Launch, Leave, Limit, Member, Mono, Now, Open, Out,
-    Parent as By, Post, PostTarget, PromoteTarget, Promotion, Rate, Release, Reply, Report, RunRef, Said,
-    SessionCommand, SessionOpen, State, Stop, StopTarget, Take, WaiterId, Wanted, step,
+    Bound, Close, Command, Effect, Ended, Facts, Forgotten, Launch, Leave, Limit, Member, Mono, Now, Open,
+    Out, Parent as By, Post, PostTarget, PromoteTarget, Promotion, Rate, Release, Reply, Report, RunRef,
+    Said, SessionCommand, SessionOpen, State, Stop, StopTarget, Take, WaiterId, Wanted, step,
 };
 use fanin_protocol::record::Level;
+
 use fanin_protocol::{
     AgentSpec, Bounds, Cause, Code, CommandSpec, Entry, JobId, JobKind, Left, LeftProcess, Lifetime, LogId,
     NodeId, Output, Private, Profile, Spec,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::broken::{Broken, Kept, ensure};
@@ -53,6 +55,8 @@ pub struct World {
     pub host: Host,
     /// The time of the next step.
     pub now: Now,
+    /// Jobs that have left the memory.
+    pub gone: BTreeSet<Lifetime>,
     /// What holds for the whole test.
     pub options: Options,
     /// Jobs that may run at once, now.
@@ -87,6 +91,7 @@ impl World {
             parent: Parent::default(),
             host: Host::default(),
             now: Now { wall_ms: WALL_MS, mono: Mono(0) },
+            gone: BTreeSet::new(),
             options,
             slots: options.slots,
             crashes: 0,
@@ -98,6 +103,11 @@ impl World {
             commits: Vec::new(),
             asking: None,
         }
+    }
+
+    /// The alarm, but for the one that lets what is over leave the memory.
+    pub fn near_alarm(&self) -> Option<Mono> {
+        self.host.alarm.and_then(|_| self.state.next_timer())
     }
 
     /// Lets something happen, and checks all that can be checked after one step.
@@ -127,7 +137,7 @@ impl World {
                 Command::Tick
             }
             Op::Alarm => {
-                let at = self.host.alarm.unwrap_or(self.now.mono);
+                let at = self.near_alarm().unwrap_or(self.now.mono);
                 self.pass(at.0.saturating_sub(self.now.mono.0));
                 Command::Tick
             }
@@ -219,6 +229,9 @@ impl World {
         self.follow(&command, &out);
         self.host.take_in(&out.records, &out.effects, &self.ledger)?;
         for effect in &out.effects {
+            if let Effect::Forget(Forgotten::Output(lifetime)) = effect {
+                self.gone.insert(*lifetime);
+            }
             if let Effect::Answer { waiter, answer } = effect {
                 self.parent.answered(*waiter, answer, &self.ledger)?;
             }

@@ -170,8 +170,8 @@ async fn a_result_after_the_timeout_does_not_undo_it() {
     assert!(late.completed_anyway, "its effects happened, and it says so");
     assert_eq!(output(late), "the real answer", "kept as late output");
     assert_eq!(wake.outcome, Outcome::Partial);
-    no_wake(&session).await;
     assert_eq!(supervisor.get(&group.jobs()[0]).unwrap().cause, Some(Cause::Timeout));
+    no_wake(&session).await;
 }
 
 // B11, J-16, J-18, SC-3: the answer comes after the job was given up; it changes nothing.

@@ -492,6 +492,9 @@ pub enum Refusal {
     /// No such job.
     #[error("job `{0}` is not known here")]
     UnknownJob(JobId),
+    /// The job is over, and was kept for as long as finished jobs are.
+    #[error("job `{0}` is over and no longer kept in memory")]
+    Expired(JobId),
     /// The job has another lifetime now.
     #[error("job `{job}` is in lifetime {current}, not {asked}")]
     NotCurrent {
@@ -642,6 +645,7 @@ impl Refusal {
             Self::Depth { .. } => "depth",
             Self::TurnOpen(_) => "turn_open",
             Self::UnknownJob(_) => "unknown_job",
+            Self::Expired(_) => "expired",
             Self::NotCurrent { .. } => "not_current",
             Self::UnknownGroup(_) => "unknown_group",
             Self::ForeignGroup(_) => "foreign_group",

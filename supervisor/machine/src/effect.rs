@@ -61,11 +61,20 @@ pub enum Effect {
     },
     /// Call `Tick` at this time; `None` to cancel the alarm.
     Alarm(Option<Mono>),
-    /// The job is over: what the host keeps under its mark can go.
-    Forget {
+    /// What the host keeps can go.
+    Forget(Forgotten),
+}
+
+/// What nobody needs any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgotten {
+    /// The job is over: what the host keeps under its mark.
+    Work {
         /// The host's mark.
         tag: u64,
     },
+    /// The job has left the memory: its output.
+    Output(Lifetime),
 }
 
 /// How hard a run is stopped.

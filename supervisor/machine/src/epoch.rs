@@ -9,7 +9,7 @@ use crate::job::Ending;
 use crate::out::Out;
 use crate::state::{Closing, GroupKey, JobKey, Node, SessionKey, Settings, State};
 use crate::stop::Intent;
-use crate::{dispatch, group, job, launch, message, retry, run, session, stop, sweep};
+use crate::{dispatch, evict, group, job, launch, message, retry, run, session, stop, sweep};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
 pub(crate) fn is_open(state: &State) -> bool {
@@ -40,20 +40,21 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
     for node in older {
         close_run(state, node, out);
     }
-    for key in keys(state.facts.sessions.len()).map(SessionKey) {
+    for key in state.facts.sessions.places().into_iter().map(SessionKey) {
         if state.session(key).is_some_and(|session| session.turn.is_none()) {
             session::seal_turn_group(state, key, None, out);
         }
         state.memory.dirty.inboxes.push_back(Node::Session(key));
     }
-    for key in keys(state.facts.groups.len()).map(GroupKey) {
+    for key in state.facts.groups.places().into_iter().map(GroupKey) {
         group::close_taken(state, key, out);
         rearm(state, key);
     }
-    for key in keys(state.facts.jobs.len()).map(JobKey) {
+    for key in state.facts.jobs.places().into_iter().map(JobKey) {
         requeue(state, key, out);
     }
     sweep::resume(state, out);
+    evict::begin(state);
     Ok(Reply::Done)
 }
 
@@ -126,11 +127,11 @@ pub(crate) fn drain(state: &mut State) -> Result<Reply, Refusal> {
 /// Stops all that lives: queued jobs and turns at once. An orderly end writes what a recovery would (S-3).
 pub(crate) fn stop(state: &mut State, grace_ms: Option<u64>, out: &mut Out) -> Result<Reply, Refusal> {
     state.memory.closing = Closing::Stopping;
-    for key in keys(state.facts.sessions.len()).map(SessionKey) {
+    for key in state.facts.sessions.places().into_iter().map(SessionKey) {
         session::end_turn(state, key, RunOutcome::Interrupted, out);
     }
     let force_at = grace_ms.map(|grace_ms| state.memory.clock.mono().after(grace_ms));
-    for key in keys(state.facts.jobs.len()).map(JobKey) {
+    for key in state.facts.jobs.places().into_iter().map(JobKey) {
         stop::tell(state, key, Intent { cause: Cause::Shutdown, force_at, ..Intent::PARENT }, out);
     }
     Ok(Reply::Done)
@@ -147,8 +148,4 @@ pub(crate) fn finish(state: &mut State, out: &mut Out) -> Result<Reply, Refusal>
     out.record(state, StoreClosed { queued: u64::from(state.facts.queued) });
     state.memory.timers = crate::timers::Timers::default();
     Ok(Reply::Done)
-}
-
-fn keys(len: usize) -> std::ops::Range<u32> {
-    0..u32::try_from(len).unwrap_or(u32::MAX)
 }

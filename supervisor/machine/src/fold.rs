@@ -76,6 +76,7 @@ impl Facts {
         } else if ts_ms < self.ts_ms {
             Err("its time is before that of the record before it")
         } else {
+            self.touch_before(record, hint);
             self.apply_body(seq, ts_ms, record, hint)
         };
         let about = about.map_err(|why| FoldError { seq, kind: record.kind(), why })?;
@@ -138,7 +139,7 @@ impl Facts {
     }
 
     fn session_opened(&mut self, id: &SessionId, bounds: Bounds) -> Applied {
-        let key = SessionKey(next_key(self.sessions.len())?);
+        let key = SessionKey(next_key(self.sessions.next())?);
         let sessions = &self.sessions;
         let is = |key: SessionKey| sessions.get(key.index()).is_some_and(|session| session.id == *id);
         if !self.session_index.put(id, key, is, |_| false) {
@@ -157,6 +158,7 @@ impl Facts {
             spawned: 0,
             queued: 0,
             running: 0,
+            jobs: 0,
         });
         Ok((about, None))
     }
@@ -178,7 +180,7 @@ impl Facts {
             _ => self.live_node(&body.parent)?,
         };
         let session = self.root(parent).ok_or("its session is not known")?;
-        let key = JobKey(next_key(self.jobs.len())?);
+        let key = JobKey(next_key(self.jobs.next())?);
         let fits = match group.and_then(|key| self.groups.get(key.index())) {
             Some(group) => {
                 !group.sealed && group.parent == parent && group.members.len() == body.index as usize
@@ -231,6 +233,7 @@ impl Facts {
         if let Some(session) = self.sessions.get_mut(session.index()) {
             session.spawned = session.spawned.saturating_add(1);
             session.queued += 1;
+            session.jobs += 1;
         }
         Ok(self.about_job(key))
     }
@@ -247,7 +250,7 @@ impl Facts {
 
     /// Makes a group that is open: it exists as the jobs that name it.
     fn open_group(&mut self, id: &GroupId, parent: Node) -> Result<GroupKey, &'static str> {
-        let key = GroupKey(next_key(self.groups.len())?);
+        let key = GroupKey(next_key(self.groups.next())?);
         let session = match parent {
             Node::Session(parent) => {
                 let session = self.sessions.get_mut(parent.index()).ok_or("its session is not known")?;
@@ -373,7 +376,7 @@ impl Facts {
     }
 
     /// A run of the node began.
-    fn opened(&mut self, fence: Fence, node: Node) {
+    pub(crate) fn opened(&mut self, fence: Fence, node: Node) {
         let (jobs, sessions) = (&self.jobs, &self.sessions);
         self.runs.insert(fence, node, |node| Self::fence_of(jobs, sessions, node));
     }
@@ -580,8 +583,9 @@ impl Facts {
 
     /// The job of a lifetime. Jobs are kept in the order of their `job.queued`, so their lifetimes rise.
     pub(crate) fn job_of_lifetime(&self, lifetime: Lifetime) -> Option<JobKey> {
-        let index = self.jobs.binary_search_by_key(&lifetime, |job| job.lifetime).ok()?;
-        next_key(index).ok().map(JobKey)
+        let first = self.jobs.first_not(|job| job.lifetime < lifetime);
+        let (place, job) = self.jobs.from(first).next()?;
+        (job.lifetime == lifetime).then_some(JobKey(place))
     }
 
     /// True where the node has this name and may have children.
@@ -625,7 +629,7 @@ impl Facts {
         self.groups.get_mut(key.index()).map(|group| (key, group)).ok_or("the group is not known")
     }
 
-    fn find_run(&self, fence: Fence, hint: Near) -> Result<Node, &'static str> {
+    pub(crate) fn find_run(&self, fence: Fence, hint: Near) -> Result<Node, &'static str> {
         let runs = |key: &JobKey| self.jobs.get(key.index())?.run.as_ref().map(|run| run.fence);
         let hinted = hint.job().filter(|key| runs(key) == Some(fence)).map(Node::Job);
         let fence_of = |node| Self::fence_of(&self.jobs, &self.sessions, node);

@@ -71,7 +71,7 @@ pub(crate) fn promote(state: &mut State, target: &PromoteTarget, out: &mut Out) 
         PromoteTarget::Group(id) => launch::find_group(state, id)?,
         PromoteTarget::Job(id) => {
             let job = state.facts.job_key(id).and_then(|key| state.job(key));
-            job.map(|job| job.group).ok_or_else(|| Refusal::UnknownJob(id.clone()))?
+            job.map(|job| job.group).ok_or_else(|| state.no_job(id))?
         }
     };
     if state.group(key).is_some_and(|group| group.fired.is_some() || group.voided.is_some()) {

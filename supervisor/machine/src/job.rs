@@ -3,7 +3,7 @@
 use fanin_protocol::record::{JobEnded, Note, NoteCode, RunEnded, RunOutcome, StopTarget};
 use fanin_protocol::{Cause, Code, Fence, JobId, Record, Status};
 
-use crate::effect::Effect;
+use crate::effect::{Effect, Forgotten};
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::Owner;
@@ -119,7 +119,7 @@ pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out)
     if let Some(parent) = state.facts.parent(Node::Job(key)) {
         child_over(state, parent);
     }
-    out.effect(Effect::Forget { tag: state.tag(key) });
+    out.effect(Effect::Forget(Forgotten::Work { tag: state.tag(key) }));
     waiter::job_ended(state, key, out);
 }
 

@@ -103,9 +103,7 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
     let (group, first) = joined.unwrap_or_else(|| (request.group.clone(), 0));
 
     let members = request.members.len();
-    state.facts.jobs.reserve(members);
     state.facts.job_index.reserve(members);
-    state.memory.tags.reserve(members);
     out.records.reserve(members.saturating_add(1));
     let spawned = bounds::spawned(state, parent);
     let mut jobs = Vec::with_capacity(members);
@@ -137,7 +135,7 @@ fn queue(
     out: &mut Out,
 ) -> Option<JobKey> {
     let parent = state.facts.node_id(parent)?;
-    let key = JobKey(u32::try_from(state.facts.jobs.len()).unwrap_or(u32::MAX));
+    let key = JobKey(u32::try_from(state.facts.jobs.next()).unwrap_or(u32::MAX));
     let kind = member.kind();
     if member.again
         && let Some(before) = state.facts.job_key(&member.id)
@@ -158,7 +156,7 @@ fn queue(
             limits: member.limits,
         },
     );
-    state.memory.tags.push(member.tag);
+    state.memory.tags.insert(key.index(), member.tag);
     arm_queue_limit(state, key);
     dispatch::enqueue(state, key);
     Some(key)

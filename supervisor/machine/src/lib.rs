@@ -13,6 +13,7 @@ mod command;
 mod dispatch;
 mod effect;
 mod epoch;
+mod evict;
 mod fence;
 mod fold;
 mod foreground;
@@ -33,6 +34,7 @@ mod repeats;
 mod report;
 mod result;
 mod retry;
+mod rows;
 mod run;
 mod session;
 mod state;
@@ -53,10 +55,11 @@ pub use command::{
     PostTarget, Rate, Refusal, Release, Reply, Report, RunNode, RunRef, Said, SessionCommand, SessionOpen,
     Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
 };
-pub use effect::{Answer, Effect, KillStage};
+pub use effect::{Answer, Effect, Forgotten, KillStage};
 pub use fold::FoldError;
 pub use foreground::{Background, PromoteTarget, Promotion};
 pub use out::Out;
+pub use rows::{EncodeRowError, RestoreError, RowBody, RowChange};
 pub use state::{Facts, GroupKey, JobKey, SessionKey, State};
 pub use step::step;
 pub use view::{Held, JobFilter, Named};

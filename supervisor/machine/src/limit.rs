@@ -44,8 +44,8 @@ fn extend(
     by_ms: u64,
     out: &mut Out,
 ) -> Result<Reply, Refusal> {
-    let key = state.facts.job_key(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?;
-    let Some(job) = state.job(key) else { return Err(Refusal::UnknownJob(id.clone())) };
+    let key = state.facts.job_key(id).ok_or_else(|| state.no_job(id))?;
+    let Some(job) = state.job(key) else { return Err(state.no_job(id)) };
     if let Some(asked) = lifetime.filter(|asked| *asked != job.lifetime) {
         return Err(Refusal::NotCurrent { job: id.clone(), current: job.lifetime, asked });
     }

@@ -69,6 +69,11 @@ pub enum Read {
 impl Log {
     /// An empty log that keeps at least `tail` records, one at the least.
     pub fn new(id: LogId, tail: usize) -> Self {
+        Self::resume(id, tail, Seq(0))
+    }
+
+    /// As [`Log::new`], for a log that goes on after a record that is not kept here.
+    pub fn resume(id: LogId, tail: usize, head: Seq) -> Self {
         let tail = tail.max(1);
         Self {
             id: id.clone(),
@@ -78,8 +83,8 @@ impl Log {
                 id,
                 segments: VecDeque::new(),
                 open: Vec::new(),
-                oldest: Seq(1),
-                head: Seq(0),
+                oldest: head.next(),
+                head,
                 closed: false,
                 sleepers: Sleepers::default(),
                 heralds: Heralds::default(),

@@ -3,7 +3,7 @@
 
 use fanin_protocol::limits::{INBOX_MESSAGES_MAX, MESSAGE_KEYS_MAX, PROMPT_BYTES_MAX};
 use fanin_protocol::record::{MessageClass, MessagePosted, MessageTaken, TakenBy};
-use fanin_protocol::{JobId, MessageId, NodeId, Private, Seq};
+use fanin_protocol::{JobId, MessageId, NodeId, Private, RowKind, Seq};
 
 use crate::command::{NotAccepted, Post, PostTarget, Refusal, Reply, RunNode, RunRef};
 use crate::effect::Effect;
@@ -44,10 +44,13 @@ impl Facts {
     /// Forgets the oldest keys where there are too many; one whose message is owed is kept.
     fn forget_keys(&mut self) {
         while self.message_keys.order.len() > MESSAGE_KEYS_MAX
-            && let Some(oldest) = self.message_keys.order.front()
-            && self.message_keys.places.get(oldest).is_none_or(|place| !self.posted.contains_key(place))
+            && let Some(oldest) = self.message_keys.order.front().cloned()
+            && self.message_keys.places.get(&oldest).is_none_or(|place| !self.posted.contains_key(place))
         {
-            self.message_keys.places.remove(oldest);
+            if let Some((_, seq)) = self.message_keys.places.get(&oldest).copied() {
+                self.retire_row(RowKind::Message, seq.0);
+            }
+            self.message_keys.places.remove(&oldest);
             self.message_keys.order.pop_front();
         }
     }
@@ -91,7 +94,7 @@ pub(crate) fn post(state: &mut State, post: Post, out: &mut Out) -> Result<Reply
     let (node, to) = match &post.to {
         PostTarget::Session(id) => (Node::Session(session::find(state, id)?), NodeId::Session(id.clone())),
         PostTarget::Job(id) => {
-            let key = state.facts.job_key(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?;
+            let key = state.facts.job_key(id).ok_or_else(|| state.no_job(id))?;
             accept(state, key, id)?;
             (Node::Job(key), NodeId::Job(id.clone()))
         }
@@ -124,7 +127,7 @@ pub(crate) fn post(state: &mut State, post: Post, out: &mut Out) -> Result<Reply
 
 /// Whether a follow-up can still be answered (J-24).
 fn accept(state: &State, key: JobKey, id: &JobId) -> Result<(), Refusal> {
-    let Some(job) = state.job(key) else { return Err(Refusal::UnknownJob(id.clone())) };
+    let Some(job) = state.job(key) else { return Err(state.no_job(id)) };
     let why = match &job.run {
         _ if job.ended.is_some() => NotAccepted::Over,
         _ if tree::check_stays(state, Node::Job(key)).is_err() => NotAccepted::Stopping,

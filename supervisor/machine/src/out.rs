@@ -6,8 +6,8 @@ use crate::clock::Mono;
 use crate::command::Reply;
 use crate::effect::Effect;
 use crate::fold::Near;
-use crate::quiet;
 use crate::state::{JobKey, State};
+use crate::{evict, quiet};
 
 /// Records, effects and the reply of a step, in order. The host commits the records before it lets anything else
 /// out (C-3).
@@ -44,6 +44,7 @@ impl Out {
         let ts_ms = state.facts.ts_ms.max(state.memory.clock.wall_ms());
         match state.facts.apply_near(seq, ts_ms, &record, hint) {
             Ok((about, run)) => {
+                evict::after(state, &record);
                 self.records.push(Entry { seq, ts_ms, about, run, record });
                 if let Near::Job(key) = hint {
                     quiet::heard(state, key);

@@ -7,23 +7,29 @@ use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::{
     About, Bounds, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Left,
-    Lifetime, LogId, MessageId, Output, Policy, Seq, SessionId, SharedLimits, Spec, Status,
+    Lifetime, LogId, MessageId, Output, Policy, RowKind, Seq, SessionId, SharedLimits, Spec, Status,
 };
+
+use serde::{Deserialize, Serialize};
 
 use crate::activity::Clocks;
 use crate::circuit::Starts;
 use crate::clock::{Clock, Mono};
 use crate::command::WaiterId;
+use crate::evict::Finished;
 use crate::lend::Lending;
 use crate::repeats::Repeat;
+use crate::rows::Changes;
 use crate::sweep::Sweep;
 use crate::timers::Timers;
 use crate::waiter::Waiter;
 
+mod arena;
 mod index;
 mod parts;
 mod runs;
 
+pub(crate) use arena::Arena;
 use index::Index;
 pub(crate) use parts::Parts;
 use runs::Runs;
@@ -31,7 +37,8 @@ use runs::Runs;
 macro_rules! key {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
         pub struct $name(pub(crate) u32);
 
         impl $name {
@@ -78,9 +85,9 @@ pub struct Facts {
     pub(crate) head: Seq,
     /// Its time.
     pub(crate) ts_ms: u64,
-    pub(crate) sessions: Vec<Session>,
-    pub(crate) jobs: Vec<Job>,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) sessions: Arena<Session>,
+    pub(crate) jobs: Arena<Job>,
+    pub(crate) groups: Arena<Group>,
     pub(crate) session_index: Index<SessionId, SessionKey>,
     pub(crate) job_index: Index<JobId, JobKey>,
     pub(crate) group_index: Index<GroupId, GroupKey>,
@@ -94,10 +101,13 @@ pub struct Facts {
     pub(crate) running: u32,
     /// Jobs in `queued`. Changed where a job is queued or queued again, starts, or ends from the queue, nowhere else.
     pub(crate) queued: u32,
+    /// What a store does not know yet.
+    pub(crate) changes: Changes,
 }
 
 /// A node of the tree that can have a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Node {
     Session(SessionKey),
     Job(JobKey),
@@ -123,6 +133,8 @@ pub(crate) struct Session {
     pub(crate) queued: u32,
     /// Open runs of its tree's jobs, as in [`Facts::running`].
     pub(crate) running: u32,
+    /// Jobs of its tree that are kept here.
+    pub(crate) jobs: u32,
 }
 
 /// What hangs below a node that has launched: a session has it always, a job from its first launch to its end.
@@ -149,8 +161,20 @@ pub(crate) struct MessageKeys {
     pub(crate) order: VecDeque<MessageId>,
 }
 
+impl MessageKeys {
+    /// The message of a place, and whom it is for.
+    pub(crate) fn at(&self, seq: Seq) -> Option<(&MessageId, Node)> {
+        // They stand in the order of their places.
+        let place = |key: &MessageId| self.places.get(key).map(|(_, seq)| *seq);
+        let index = self.order.partition_point(|key| place(key).is_some_and(|at| at < seq));
+        let key = self.order.get(index)?;
+        let (node, at) = self.places.get(key)?;
+        (*at == seq).then_some((key, *node))
+    }
+}
+
 /// A run that has not ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OpenRun {
     pub(crate) fence: Fence,
     /// Its runner has it in hand. A closure is in hand as soon as it is started.
@@ -159,10 +183,11 @@ pub(crate) struct OpenRun {
 }
 
 /// A job in one of its lifetimes. Its id names the newest of them; the others are found by their lifetimes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) id: JobId,
     /// What its records are about.
+    #[serde(skip)]
     pub(crate) about: Arc<About>,
     pub(crate) lifetime: Lifetime,
     /// The session of its tree. Who launched it is its group's parent.
@@ -170,53 +195,71 @@ pub(crate) struct Job {
     pub(crate) group: GroupKey,
     pub(crate) index: u32,
     pub(crate) kind: JobKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) label: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) spec: Option<Arc<Spec>>,
     pub(crate) limits: SharedLimits,
     pub(crate) queued_at_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) started_at_ms: Option<u64>,
     pub(crate) runs: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<OpenRun>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stop: Option<StopIntent>,
     /// How its last run ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last: Option<LastRun>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ended: Option<End>,
     /// Its result was taken by a wait of its parent.
     pub(crate) taken: bool,
     /// Follow-ups that it had accepted and that are void.
     pub(crate) unanswered: u32,
     /// What it has launched; apart, since most jobs launch nothing.
+    #[serde(skip)]
     pub(crate) below: Option<Box<Below>>,
 }
 
 /// A recorded wish to stop a running job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StopIntent {
     pub(crate) target: StopTarget,
     pub(crate) cause: Cause,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<Code>,
     /// What this one took over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) after: Option<Cause>,
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LastRun {
     pub(crate) outcome: RunOutcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cause: Option<Cause>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<Code>,
     /// What there is to say of it, apart: most runs of a large fan-out have nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) details: Option<Box<RunDetails>>,
 }
 
 /// What a run left to say.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunDetails {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) exit: Option<Exit>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Output>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) left: Option<Arc<Left>>,
     /// Another try follows, not before this time (J-7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retry_at_ms: Option<u64>,
 }
 
@@ -228,11 +271,14 @@ impl LastRun {
 }
 
 /// How a job ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct End {
     pub(crate) status: Status,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cause: Option<Cause>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<Code>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) after: Option<Cause>,
     pub(crate) interrupted: bool,
     pub(crate) unreaped: bool,
@@ -361,7 +407,7 @@ pub(crate) struct Memory {
     /// Slots that are lent.
     pub(crate) lending: Lending,
     /// The host's mark of each job, by its key.
-    pub(crate) tags: Vec<u64>,
+    pub(crate) tags: Arena<u64>,
     pub(crate) waiters: BTreeMap<WaiterId, Waiter>,
     /// Waiters of a job's run: it takes them with it.
     pub(crate) waits_of: BTreeMap<JobKey, Vec<WaiterId>>,
@@ -399,6 +445,8 @@ pub(crate) struct Memory {
     pub(crate) unreaped: BTreeMap<JobKey, Option<Fence>>,
     /// Stale runs that a note was written for, the newest ones.
     pub(crate) noted: BTreeSet<Fence>,
+    /// What is over and may leave the memory.
+    pub(crate) finished: Finished,
     /// What may have to move on, in this step.
     pub(crate) dirty: Dirty,
 }
@@ -457,8 +505,16 @@ impl State {
 
     /// A state that starts from recovered facts; `Open` is its first command.
     pub fn recovered(facts: Facts) -> Self {
-        let tags = vec![0; facts.jobs.len()];
-        Self { facts, memory: Memory { tags, ..Memory::default() } }
+        Self { facts, memory: Memory::default() }
+    }
+
+    /// Gives each recovered job that is not over the host's mark that `tag` makes for it.
+    pub fn give_tags(&mut self, mut tag: impl FnMut() -> u64) {
+        for (place, job) in self.facts.jobs.iter() {
+            if job.ended.is_none() {
+                self.memory.tags.insert(place as usize, tag());
+            }
+        }
     }
 
     pub(crate) fn job(&self, key: JobKey) -> Option<&Job> {
@@ -494,12 +550,62 @@ impl State {
 
 impl Facts {
     /// The open run of a node.
-    pub(crate) fn fence_of(jobs: &[Job], sessions: &[Session], node: Node) -> Option<Fence> {
+    pub(crate) fn fence_of(jobs: &Arena<Job>, sessions: &Arena<Session>, node: Node) -> Option<Fence> {
         let run = match node {
             Node::Job(key) => jobs.get(key.index())?.run.as_ref(),
             Node::Session(key) => sessions.get(key.index())?.turn.as_ref(),
         };
         run.map(|run| run.fence)
+    }
+
+    /// Lets a job go that is over; what names it must be gone, or not mind.
+    pub(crate) fn forget_job(&mut self, key: JobKey) -> Option<Job> {
+        let job = self.jobs.remove(key.index())?;
+        self.retire_job(key, &job);
+        // Where the id has a newer life, that one stays.
+        self.job_index.remove(&job.id, |known| known == key);
+        if let Some(session) = self.sessions.get_mut(job.session.index()) {
+            session.jobs = session.jobs.saturating_sub(1);
+        }
+        Some(job)
+    }
+
+    /// Lets a group go whose jobs are gone.
+    pub(crate) fn forget_group(&mut self, key: GroupKey) -> Option<Group> {
+        let group = self.groups.remove(key.index())?;
+        self.retire_group(key, &group);
+        self.group_index.remove(&group.id, |known| known == key);
+        Some(group)
+    }
+
+    /// Lets a session go of which nothing is left.
+    pub(crate) fn forget_session(&mut self, key: SessionKey) -> Option<Session> {
+        self.retire_row(RowKind::Session, key.0.into());
+        let session = self.sessions.remove(key.index())?;
+        self.session_index.remove(&session.id, |known| known == key);
+        Some(session)
+    }
+
+    /// Lets go what others have let go, for a comparison: what leaves the memory leaves no record.
+    pub fn forget_absent(&mut self, others: &Self) {
+        let absent = |place: &u32, is_there: bool| (!is_there).then_some(*place);
+        let jobs = self.jobs.places();
+        for place in jobs.iter().filter_map(|place| absent(place, others.jobs.get(*place as usize).is_some()))
+        {
+            self.forget_job(JobKey(place));
+        }
+        let groups = self.groups.places();
+        for place in
+            groups.iter().filter_map(|place| absent(place, others.groups.get(*place as usize).is_some()))
+        {
+            self.forget_group(GroupKey(place));
+        }
+        let sessions = self.sessions.places();
+        let gone =
+            sessions.iter().filter_map(|place| absent(place, others.sessions.get(*place as usize).is_some()));
+        for place in gone {
+            self.forget_session(SessionKey(place));
+        }
     }
 
     /// Where the job of an id is, in its newest lifetime.
@@ -515,6 +621,11 @@ impl Facts {
     /// Where the session of an id is.
     pub(crate) fn session_key(&self, id: &SessionId) -> Option<SessionKey> {
         self.session_index.get(id, |key| self.sessions.get(key.index()).is_some_and(|kept| kept.id == *id))
+    }
+
+    /// The number of the epoch.
+    pub const fn epoch(&self) -> Seq {
+        self.epoch
     }
 
     /// The last record's place.

@@ -8,7 +8,7 @@ use crate::clock::Now;
 use crate::command::{Command, Reply};
 use crate::out::Out;
 use crate::state::State;
-use crate::{activity, dispatch, epoch, fence, foreground, group, inbox, intake, job, lend, sweep};
+use crate::{activity, dispatch, epoch, evict, fence, foreground, group, inbox, intake, job, lend, sweep};
 
 /// Carries out one command.
 ///
@@ -32,13 +32,13 @@ pub fn step(state: &mut State, command: Command, now: Now, out: &mut Out) {
         out.record(state, Note { value: Some(jump), ..Note::new(NoteCode::ClockJump) });
     }
     settle(state, out);
-    let next = state.memory.timers.next();
+    let next = [state.memory.timers.next(), state.memory.finished.next()].into_iter().flatten().min();
     out.alarm(state, next);
 }
 
 /// Moves on whatever may have to. Each settle either moves a fact forward or does nothing, so this ends.
 fn settle(state: &mut State, out: &mut Out) {
-    let (mut starts, mut stops) = (0, 0);
+    let (mut starts, mut stops, mut gone) = (0, 0, 0);
     loop {
         if let Some(key) = state.memory.dirty.jobs.pop_front() {
             job::settle(state, key, out);
@@ -51,11 +51,13 @@ fn settle(state: &mut State, out: &mut Out) {
             starts += 1;
         } else if let Some(key) = state.memory.dirty.inboxes.pop_front() {
             inbox::settle(state, key, out);
+        } else if evict::next(state, &mut gone, out) {
         } else {
             break;
         }
     }
     inbox::settle_idle(state, out);
     foreground::settle(state, out);
-    out.unfinished = starts == STARTS_PER_STEP || !state.memory.sweeps.is_empty();
+    out.unfinished =
+        starts == STARTS_PER_STEP || !state.memory.sweeps.is_empty() || evict::is_unfinished(gone);
 }

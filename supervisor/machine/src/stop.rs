@@ -34,10 +34,10 @@ impl Intent {
 pub(crate) fn stop(state: &mut State, request: &Stop, out: &mut Out) -> Result<Reply, Refusal> {
     let targets: Vec<JobKey> = match &request.target {
         StopTarget::Job(id) => {
-            vec![state.facts.job_key(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?]
+            vec![state.facts.job_key(id).ok_or_else(|| state.no_job(id))?]
         }
         StopTarget::Exact(id, lifetime) => {
-            let key = state.facts.job_key(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?;
+            let key = state.facts.job_key(id).ok_or_else(|| state.no_job(id))?;
             let current = state.job(key).map_or(*lifetime, |job| job.lifetime);
             if current != *lifetime {
                 return Err(Refusal::NotCurrent { job: id.clone(), current, asked: *lifetime });

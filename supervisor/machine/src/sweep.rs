@@ -118,10 +118,11 @@ pub(crate) fn catch_up(state: &mut State, key: JobKey, out: &mut Out) {
 
 /// After a crash: begins again below every node that was going.
 pub(crate) fn resume(state: &mut State, out: &mut Out) {
-    let sessions =
-        (0..).zip(&state.facts.sessions).map(|(key, _)| Node::Session(crate::state::SessionKey(key)));
-    let jobs = (0..)
-        .zip(&state.facts.jobs)
+    let sessions = state.facts.sessions.iter().map(|(key, _)| Node::Session(crate::state::SessionKey(key)));
+    let jobs = state
+        .facts
+        .jobs
+        .iter()
         .filter(|(_, job)| job.below.is_some() && job.ended.is_none())
         .map(|(key, _)| Node::Job(JobKey(key)));
     let going: Vec<Node> = sessions.chain(jobs).filter(|node| state.facts.is_going(*node)).collect();

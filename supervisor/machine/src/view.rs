@@ -110,7 +110,7 @@ impl State {
     /// [`Refusal::UnknownJob`] where the id is not known, or never had this life.
     pub fn job_info_exact(&self, id: &JobId, lifetime: Lifetime) -> Result<JobInfo, Refusal> {
         let key = exact(self, id, lifetime)?;
-        self.info(key).ok_or_else(|| Refusal::UnknownJob(id.clone()))
+        self.info(key).ok_or_else(|| self.no_job(id))
     }
 
     /// How far below its session a life of a job is: 1 for one that the session launched.
@@ -129,7 +129,7 @@ impl State {
     /// [`Refusal::UnknownJob`].
     pub fn lifetime_of(&self, id: &JobId) -> Result<Lifetime, Refusal> {
         let job = self.facts.job_key(id).and_then(|key| self.job(key));
-        job.map(|job| job.lifetime).ok_or_else(|| Refusal::UnknownJob(id.clone()))
+        job.map(|job| job.lifetime).ok_or_else(|| self.no_job(id))
     }
 
     /// The excerpt of a job's output in this life, from its last run.
@@ -147,10 +147,10 @@ impl State {
     /// Jobs, oldest first, a page at a time.
     pub fn jobs(&self, filter: &JobFilter) -> JobList {
         let limit = if filter.limit == 0 { PAGE_JOBS } else { filter.limit };
-        let first = filter.from.map_or(0, |from| self.facts.jobs.partition_point(|job| job.lifetime < from));
+        let first = filter.from.map_or(0, |from| self.facts.jobs.first_not(|job| job.lifetime < from));
         let mut jobs = Vec::new();
         let mut next = None;
-        for (index, job) in self.facts.jobs.iter().enumerate().skip(first) {
+        for (place, job) in self.facts.jobs.from(first) {
             if !self.matches(filter, job) {
                 continue;
             }
@@ -158,7 +158,7 @@ impl State {
                 next = Some(job.lifetime);
                 break;
             }
-            jobs.extend(u32::try_from(index).ok().and_then(|key| self.info(JobKey(key))));
+            jobs.extend(self.info(JobKey(place)));
         }
         JobList { jobs, next }
     }
@@ -166,10 +166,10 @@ impl State {
     /// What has an id that begins so, each once.
     pub fn named(&self, start: &str) -> impl Iterator<Item = Named> {
         let facts = &self.facts;
-        let sessions = facts.sessions.iter().map(|session| &session.id);
+        let sessions = facts.sessions.iter().map(|(_, session)| &session.id);
         // A job in several lives is named by its newest.
-        let jobs = (0..).map(JobKey).zip(&facts.jobs).map(|(key, job)| (key, &job.id));
-        let groups = facts.groups.iter().map(|group| &group.id);
+        let jobs = facts.jobs.iter().map(|(key, job)| (JobKey(key), &job.id));
+        let groups = facts.groups.iter().map(|(_, group)| &group.id);
         let sessions = sessions.filter(move |id| id.begins(start)).cloned().map(Named::Session);
         let jobs = jobs.filter(move |(key, id)| id.begins(start) && facts.job_key(id) == Some(*key));
         let groups = groups.filter(move |id| id.begins(start)).cloned().map(Named::Group);
@@ -178,8 +178,9 @@ impl State {
 
     /// Jobs that are not over, oldest first.
     pub fn live_jobs(&self) -> impl Iterator<Item = JobInfo> {
-        (0..)
-            .zip(&self.facts.jobs)
+        self.facts
+            .jobs
+            .iter()
             .filter(|(_, job)| job.ended.is_none())
             .filter_map(|(key, _)| self.info(JobKey(key)))
     }
@@ -189,8 +190,8 @@ impl State {
         self.facts
             .groups
             .iter()
-            .filter(|group| group.fired.is_none() && group.voided.is_none())
-            .map(|group| &*group.about)
+            .filter(|(_, group)| group.fired.is_none() && group.voided.is_none())
+            .map(|(_, group)| &*group.about)
     }
 
     /// Open runs of jobs: the slots in use.
@@ -262,6 +263,5 @@ impl State {
 /// Where this life of an id is kept.
 pub(crate) fn exact(state: &State, id: &JobId, lifetime: Lifetime) -> Result<JobKey, Refusal> {
     let key = state.facts.job_of_lifetime(lifetime);
-    key.filter(|key| state.job(*key).is_some_and(|job| job.id == *id))
-        .ok_or_else(|| Refusal::UnknownJob(id.clone()))
+    key.filter(|key| state.job(*key).is_some_and(|job| job.id == *id)).ok_or_else(|| state.no_job(id))
 }

@@ -80,7 +80,7 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
         Wanted::Message(id) => Wants::Message(Node::Session(session::find(state, &id)?)),
         Wanted::Background(id, lifetime) => {
             let job = view::exact(state, &id, lifetime)?;
-            let group = state.job(job).ok_or(Refusal::UnknownJob(id))?.group;
+            let group = state.job(job).ok_or_else(|| state.no_job(&id))?.group;
             Wants::Background { job, group }
         }
         Wanted::Idle => Wants::Idle,
@@ -125,7 +125,7 @@ fn jobs_wanted(state: &State, by: &Parent, ids: &[JobId], any: bool) -> Result<W
     let mut seen = BTreeSet::new();
     let mut jobs = Vec::with_capacity(ids.len());
     for id in ids {
-        let key = state.facts.job_key(id).ok_or_else(|| Refusal::UnknownJob(id.clone()))?;
+        let key = state.facts.job_key(id).ok_or_else(|| state.no_job(id))?;
         if !seen.insert(key) {
             return Err(Refusal::DuplicateId(id.clone()));
         }

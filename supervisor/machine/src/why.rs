@@ -91,7 +91,7 @@ fn queued(state: &State, key: JobKey, job: &Job) -> Reason {
 /// Who holds the slots, the longest-running first.
 fn holders(state: &State) -> Vec<JobId> {
     let lent = &state.memory.lending.lent;
-    let jobs = (0..).map(JobKey).zip(&state.facts.jobs);
+    let jobs = state.facts.jobs.iter().map(|(key, job)| (JobKey(key), job));
     let mut held_by: Vec<&Job> =
         jobs.filter(|(key, job)| job.run.is_some() && !lent.contains_key(key)).map(|(_, job)| job).collect();
     held_by.sort_by_key(|job| job.started_at_ms);

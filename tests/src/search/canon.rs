@@ -80,6 +80,10 @@ fn marks(text: &[u8]) -> Vec<(usize, usize, Mark)> {
                 let (value, end) = number(text, place + 1);
                 marks.push((place + 1, end, Mark::Place(value)));
             }
+            // The next alarm follows from the timers, and from when what is over leaves the memory.
+            b'@' if text[..place].ends_with(b" alarm: Some(") => {
+                marks.push((place + 1, number(text, place + 1).1, Mark::Chance));
+            }
             b'@' => {
                 let (value, end) = number(text, place + 1);
                 marks.push((place + 1, end, Mark::Time(value)));

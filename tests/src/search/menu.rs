@@ -91,7 +91,7 @@ impl Menu {
             self.reports(id, is_open, ops);
         }
         self.turns(world, ops);
-        let alarm = world.host.alarm.map(|at| at.since(world.now.mono));
+        let alarm = world.near_alarm().map(|at| at.since(world.now.mono));
         if alarm.is_some_and(|ms| (self.time && ms < FAR_MS) || self.long_time) {
             ops.push(Op::Alarm);
         }

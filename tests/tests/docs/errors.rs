@@ -135,6 +135,7 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         ("Depth", Refusal::Depth { depth: 2, max: 1 }),
         ("TurnOpen", Refusal::TurnOpen(session)),
         ("UnknownJob", Refusal::UnknownJob(job())),
+        ("Expired", Refusal::Expired(job())),
         ("NotCurrent", Refusal::NotCurrent { job: job(), current: Lifetime(2), asked: Lifetime(1) }),
         ("UnknownGroup", Refusal::UnknownGroup(group.clone())),
         ("ForeignGroup", Refusal::ForeignGroup(group)),

@@ -65,6 +65,14 @@ impl<I: Hash, K: Copy> Index<I, K> {
         true
     }
 
+    /// Lets go of a key that `is` knows.
+    pub(crate) fn remove(&mut self, id: &I, mut is: impl FnMut(K) -> bool) {
+        let hash = self.hash(id);
+        if let Ok(found) = self.table.find_entry(spread(hash), |(known, key)| *known == hash && is(*key)) {
+            found.remove();
+        }
+    }
+
     pub(crate) fn reserve(&mut self, more: usize) {
         self.table.reserve(more, |(hash, _)| spread(*hash));
     }

@@ -4,11 +4,13 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use fanin_protocol::ToolPart;
+use serde::{Deserialize, Serialize};
 
 /// Parts in the order in which they came.
 // A box of a vector is what is small: where there is no part there is none of both.
 #[expect(clippy::box_collection, reason = "an idle job pays for a pointer and not for a vector")]
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub(crate) struct Parts(Option<Box<Vec<ToolPart>>>);
 
 impl Parts {

@@ -1,0 +1,36 @@
+//! Checksums of what a store holds. A record's covers the one before it, so that none can be lost from the middle.
+
+use fanin_protocol::{Envelope, RowKind};
+use fanin_supervisor::journal::Row;
+
+/// Of a record, behind the record with the checksum `before`.
+pub(crate) fn record(before: u32, record: &Envelope) -> u32 {
+    let Envelope { v, seq, ts_ms, kind, ignorable, body } = record;
+    let crc = crc32c::crc32c_append(before, &seq.0.to_le_bytes());
+    let crc = crc32c::crc32c_append(crc, &ts_ms.to_le_bytes());
+    let crc = crc32c::crc32c_append(crc, &v.to_le_bytes());
+    let crc = crc32c::crc32c_append(crc, &[u8::from(*ignorable)]);
+    let crc = text(crc, kind);
+    crc32c::crc32c_append(crc, body)
+}
+
+/// Of a row.
+pub(crate) fn row(row: &Row) -> u32 {
+    let crc = crc32c::crc32c_append(place(row.kind, row.key), row.id.as_bytes());
+    crc32c::crc32c_append(crc, &row.body)
+}
+
+fn place(kind: RowKind, key: u64) -> u32 {
+    crc32c::crc32c_append(text(0, kind.as_str()), &key.to_le_bytes())
+}
+
+/// Of a piece of output.
+pub(crate) fn piece(job: u64, at: u64, bytes: &[u8]) -> u32 {
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&job.to_le_bytes()), &at.to_le_bytes());
+    crc32c::crc32c_append(crc, bytes)
+}
+
+/// With its length, so that two texts do not run into each other.
+fn text(crc: u32, text: &str) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c_append(crc, &(text.len() as u64).to_le_bytes()), text.as_bytes())
+}

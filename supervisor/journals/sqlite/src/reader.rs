@@ -1,0 +1,173 @@
+//! A store as anybody reads it: without its lock, while its owner writes or after it died. It makes no file and changes
+//! nothing.
+
+use std::fmt;
+use std::path::Path;
+
+use bytes::Bytes;
+use fanin_protocol::{Lifetime, RowKind, Seq};
+use fanin_supervisor::journal::{JournalError, JournalReader, RecordPage, Row, StoredOutput};
+use parking_lot::Mutex;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::database::{self, Meta, RECORD, signed, unreadable, unsigned};
+use crate::failure;
+use crate::hash;
+use crate::layout::Layout;
+
+/// A way to read a store.
+pub struct StoreReader {
+    layout: Layout,
+    /// One look at a time; each is one transaction of its own.
+    connection: Mutex<Connection>,
+}
+
+impl StoreReader {
+    /// Opens the store in a folder to read it.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Foreign`] where it is none of ours, or a newer one's; [`JournalError::Io`] where there is none.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self, JournalError> {
+        let layout = Layout::of(dir.as_ref());
+        let connection = Mutex::new(database::open_to_read(&layout)?);
+        Ok(Self { layout, connection })
+    }
+
+    /// All rows that recovery would read, each checked.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Damaged`] and [`JournalError::Io`].
+    pub fn live(&self) -> Result<Vec<Row>, JournalError> {
+        self.look(|connection, meta| Ok(database::live(connection, &self.layout, meta)?.0))
+    }
+
+    /// One look at a store that does not move under it.
+    fn look<R>(
+        &self,
+        look: impl FnOnce(&Connection, &Meta) -> Result<R, JournalError>,
+    ) -> Result<R, JournalError> {
+        let mut connection = self.connection.lock();
+        let transaction = connection.transaction().map_err(|error| unreadable(&self.layout, &error))?;
+        let meta = Meta::read(&transaction, &self.layout)?;
+        look(&transaction, &meta)
+    }
+
+    fn checked(&self, (row, crc): (Row, u32)) -> Result<Row, JournalError> {
+        if hash::row(&row) == crc {
+            return Ok(row);
+        }
+        let damage = format!("the row of {} {} does not fit its checksum", row.kind.as_str(), row.key);
+        Err(failure::damaged(&self.layout, damage))
+    }
+}
+
+impl JournalReader for StoreReader {
+    fn page(&self, from: Seq, max: usize) -> Result<RecordPage, JournalError> {
+        self.look(|connection, meta| {
+            let sql = |error| unreadable(&self.layout, &error);
+            let first = from.0.max(meta.oldest.0).max(1);
+            let before = "SELECT crc FROM log WHERE seq = ?1";
+            let mut before = match first {
+                first if first == meta.oldest.0 => Some(meta.oldest_crc),
+                first => connection
+                    .prepare_cached(before)
+                    .and_then(|mut get| get.query_row([signed(first - 1)], |row| row.get(0)).optional())
+                    .map_err(sql)?,
+            };
+            let query = format!("SELECT {RECORD} FROM log WHERE seq >= ?1 ORDER BY seq LIMIT ?2");
+            let mut statement = connection.prepare_cached(&query).map_err(sql)?;
+            let limit = i64::try_from(max).unwrap_or(i64::MAX);
+            let mut rows = statement.query(params![signed(first), limit]).map_err(sql)?;
+            let mut records = Vec::new();
+            while let Some(row) = rows.next().map_err(sql)? {
+                let (record, crc) = database::record(row).map_err(sql)?;
+                let seq = first + records.len() as u64;
+                if record.seq.0 != seq || before.is_none_or(|before| hash::record(before, &record) != crc) {
+                    // What comes before the damage is whole.
+                    if records.is_empty() {
+                        return Err(failure::damaged(
+                            &self.layout,
+                            format!("record {seq} is not what it was"),
+                        ));
+                    }
+                    break;
+                }
+                before = Some(crc);
+                records.push(record);
+            }
+            if records.is_empty() && first <= meta.head.0 {
+                return Err(failure::damaged(&self.layout, format!("record {first} is missing")));
+            }
+            Ok(RecordPage { log: meta.log.clone(), oldest: meta.oldest, head: meta.head, records })
+        })
+    }
+
+    fn find(&self, kind: RowKind, id: &str) -> Result<Option<Row>, JournalError> {
+        self.look(|connection, _| {
+            let sql = |error| unreadable(&self.layout, &error);
+            // The newest life of an id has the last place.
+            let one = |query: &str| {
+                let mut get = connection.prepare_cached(query)?;
+                get.query_row(params![kind.as_str(), id], |row| database::thing(kind, row)).optional()
+            };
+            let table = "WHERE kind = ?1 AND id = ?2 ORDER BY key DESC LIMIT 1";
+            let live = one(&format!("SELECT key, id, body, crc FROM live {table}")).map_err(sql)?;
+            let found = match live {
+                Some(found) => Some(found),
+                None => one(&format!("SELECT key, id, body, crc FROM retired {table}")).map_err(sql)?,
+            };
+            found.map(|found| self.checked(found)).transpose()
+        })
+    }
+
+    fn row(&self, kind: RowKind, key: u64) -> Result<Option<Row>, JournalError> {
+        Ok(self.rows(kind, key, 1)?.into_iter().find(|row| row.key == key))
+    }
+
+    fn rows(&self, kind: RowKind, from: u64, max: usize) -> Result<Vec<Row>, JournalError> {
+        self.look(|connection, _| {
+            let sql = |error| unreadable(&self.layout, &error);
+            let query = "SELECT key, id, body, crc FROM live WHERE kind = ?1 AND key >= ?2 UNION ALL \
+                         SELECT key, id, body, crc FROM retired WHERE kind = ?1 AND key >= ?2 ORDER BY key LIMIT ?3";
+            let mut statement = connection.prepare_cached(query).map_err(sql)?;
+            let limit = i64::try_from(max).unwrap_or(i64::MAX);
+            let rows = statement
+                .query_map(params![kind.as_str(), signed(from), limit], |row| database::thing(kind, row))
+                .map_err(sql)?;
+            rows.map(|row| self.checked(row.map_err(sql)?)).collect()
+        })
+    }
+
+    fn output(&self, job: Lifetime) -> Result<Option<StoredOutput>, JournalError> {
+        self.look(|connection, _| {
+            let sql = |error| unreadable(&self.layout, &error);
+            let mut total =
+                connection.prepare_cached("SELECT total FROM put_out WHERE job = ?1").map_err(sql)?;
+            let total = total.query_row([signed(job.0)], |row| row.get(0)).optional().map_err(sql)?;
+            let Some(total) = total.map(unsigned) else { return Ok(None) };
+            let query = "SELECT at, bytes, crc FROM output WHERE job = ?1 ORDER BY at";
+            let mut statement = connection.prepare_cached(query).map_err(sql)?;
+            let rows = statement.query_map([signed(job.0)], |row| {
+                Ok((unsigned(row.get(0)?), row.get::<_, Vec<u8>>(1)?, row.get::<_, u32>(2)?))
+            });
+            let mut pieces = Vec::new();
+            for row in rows.map_err(sql)? {
+                let (at, bytes, crc) = row.map_err(sql)?;
+                if hash::piece(job.0, at, &bytes) != crc {
+                    let damage = format!("output of job {} at byte {at} does not fit its checksum", job.0);
+                    return Err(failure::damaged(&self.layout, damage));
+                }
+                pieces.push((at, Bytes::from(bytes)));
+            }
+            Ok(Some(StoredOutput { pieces, total }))
+        })
+    }
+}
+
+impl fmt::Debug for StoreReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreReader").field("dir", &self.layout.dir).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,253 @@
+//! What is over and was handed over leaves the memory: after an hour, or sooner where there is too much of it, what was
+//! read first (SC-23). Nothing goes that something still waits for, looks at or owes. It writes no record: facts that
+//! nobody needs are let go, and a fold of the whole log has them all.
+
+use std::collections::{HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+
+use fanin_protocol::limits::{EVICT_STEP, EVICTED_IDS, EVICTS_PER_STEP, FINISHED_AGE, FINISHED_JOBS};
+use fanin_protocol::spec::millis;
+use fanin_protocol::{JobId, Record};
+
+use crate::clock::Mono;
+use crate::command::Refusal;
+use crate::effect::{Effect, Forgotten};
+use crate::out::Out;
+use crate::state::{Group, GroupKey, JobKey, SessionKey, State};
+
+/// What may go, and what went.
+#[derive(Clone, Default)]
+pub(crate) struct Finished {
+    /// Groups whose results were taken, and closed sessions, oldest first.
+    read: VecDeque<(Mono, Done)>,
+    /// Groups whose results nobody will take, oldest first.
+    unread: VecDeque<(Mono, Done)>,
+    /// Jobs in these groups.
+    jobs: usize,
+    evicted: Evicted,
+}
+
+/// Something that is over.
+#[derive(Debug, Clone, Copy)]
+enum Done {
+    Group(GroupKey),
+    Session(SessionKey),
+}
+
+/// The ids of the jobs that went last, by their hashes: enough to tell `expired` from `unknown`.
+#[derive(Clone, Default)]
+struct Evicted {
+    hasher: RandomState,
+    known: HashSet<u64>,
+    /// Oldest first.
+    order: VecDeque<u64>,
+}
+
+// It says nothing of what is still to be decided.
+impl std::fmt::Debug for Finished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl Finished {
+    /// When the next has to go.
+    pub(crate) fn next(&self) -> Option<Mono> {
+        let fronts = [self.read.front(), self.unread.front()];
+        fronts.into_iter().flatten().map(|(at, _)| *at).min()
+    }
+}
+
+/// When what is over now goes: on a full minute, so that many go at one alarm.
+fn leaves_at(now: Mono) -> Mono {
+    let step = millis(EVICT_STEP);
+    Mono((now.0 + millis(FINISHED_AGE)).div_ceil(step) * step)
+}
+
+impl Evicted {
+    fn insert(&mut self, id: &JobId) {
+        let hash = self.hasher.hash_one(id);
+        if !self.known.insert(hash) {
+            return;
+        }
+        self.order.push_back(hash);
+        if self.order.len() > EVICTED_IDS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    fn contains(&self, id: &JobId) -> bool {
+        self.known.contains(&self.hasher.hash_one(id))
+    }
+}
+
+impl State {
+    /// When the next timer is due, but for when what is over leaves the memory: that changes nothing that a test of rules
+    /// looks at.
+    pub fn next_timer(&self) -> Option<Mono> {
+        self.memory.timers.next()
+    }
+
+    /// Why an id is not found.
+    pub fn no_job(&self, id: &JobId) -> Refusal {
+        if self.memory.finished.evicted.contains(id) {
+            Refusal::Expired(id.clone())
+        } else {
+            Refusal::UnknownJob(id.clone())
+        }
+    }
+}
+
+/// True where nothing more will come of the group, and nothing is owed.
+fn is_done(group: &Group) -> bool {
+    group.taken || group.voided.is_some() && group.counts.ended() == group.counts.launched
+}
+
+/// A record was written: something may be over with it.
+pub(crate) fn after(state: &mut State, record: &Record) {
+    match record {
+        Record::MessageTaken(taken) => {
+            for id in &taken.keys {
+                if let Some(key) = state.facts.group_key(id) {
+                    done(state, key);
+                }
+            }
+        }
+        Record::GroupVoided(voided) => {
+            if let Some(key) = state.facts.group_key(&voided.group) {
+                done(state, key);
+            }
+        }
+        Record::JobEnded(ended) => {
+            let group = state.facts.job_key(&ended.job).and_then(|key| state.job(key)).map(|job| job.group);
+            if let Some(key) =
+                group.filter(|key| state.group(*key).is_some_and(|group| group.voided.is_some()))
+            {
+                done(state, key);
+            }
+        }
+        Record::SessionClosed(closed) => {
+            if let Some(key) = state.facts.session_key(&closed.session) {
+                keep(state, Done::Session(key), true);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// All that is over already when an epoch begins.
+pub(crate) fn begin(state: &mut State) {
+    for key in state.facts.groups.places() {
+        done(state, GroupKey(key));
+    }
+    for key in state.facts.sessions.places().into_iter().map(SessionKey) {
+        if state.session(key).is_some_and(|session| session.closed) {
+            keep(state, Done::Session(key), true);
+        }
+    }
+}
+
+fn done(state: &mut State, key: GroupKey) {
+    let Some(group) = state.group(key).filter(|group| is_done(group)) else { return };
+    let (is_read, jobs) = (group.voided.is_none(), group.members.len());
+    state.memory.finished.jobs += jobs;
+    keep(state, Done::Group(key), is_read);
+}
+
+fn keep(state: &mut State, thing: Done, is_read: bool) {
+    let at = leaves_at(state.memory.clock.mono());
+    let finished = &mut state.memory.finished;
+    let queue = if is_read { &mut finished.read } else { &mut finished.unread };
+    queue.push_back((at, thing));
+}
+
+/// Lets the next thing go that has to; false where there is none, or this step's share is done.
+pub(crate) fn next(state: &mut State, gone: &mut usize, out: &mut Out) -> bool {
+    if *gone >= EVICTS_PER_STEP {
+        return false;
+    }
+    let now = state.memory.clock.mono();
+    let finished = &mut state.memory.finished;
+    let is_too_many = finished.jobs > FINISHED_JOBS;
+    let goes = |queue: &VecDeque<(Mono, Done)>| queue.front().is_some_and(|(at, _)| *at <= now);
+    let queue = if goes(&finished.read) || is_too_many && !finished.read.is_empty() {
+        &mut finished.read
+    } else if goes(&finished.unread) || is_too_many {
+        &mut finished.unread
+    } else {
+        return false;
+    };
+    let Some((_, thing)) = queue.pop_front() else { return false };
+    *gone += 1;
+    let is_gone = match thing {
+        Done::Group(key) => group(state, key, gone, out),
+        Done::Session(key) => session(state, key),
+    };
+    if is_gone == Some(false) {
+        // Something looks at it: it goes on from here as if it were over only now.
+        let at = leaves_at(now);
+        let finished = &mut state.memory.finished;
+        match thing {
+            Done::Group(key)
+                if state.facts.groups.get(key.index()).is_some_and(|group| group.voided.is_some()) =>
+            {
+                finished.unread.push_back((at, thing));
+            }
+            Done::Group(_) | Done::Session(_) => finished.read.push_back((at, thing)),
+        }
+    }
+    true
+}
+
+/// True where this step's share was not enough.
+pub(crate) const fn is_unfinished(gone: usize) -> bool {
+    gone >= EVICTS_PER_STEP
+}
+
+/// Lets a group and its jobs go. `Some(false)` where something still looks at one of them, `None` where it was gone.
+fn group(state: &mut State, key: GroupKey, gone: &mut usize, out: &mut Out) -> Option<bool> {
+    let members = state.group(key)?.members.clone();
+    let is_looked_at = state.memory.group_waiters.contains_key(&key)
+        || state.memory.offered.contains_key(&key)
+        || members.iter().any(|member| is_looked_at(state, *member));
+    if is_looked_at {
+        return Some(false);
+    }
+    *gone += members.len();
+    state.memory.finished.jobs = state.memory.finished.jobs.saturating_sub(members.len());
+    for member in members {
+        job(state, member, out);
+    }
+    state.facts.forget_group(key);
+    state.memory.barriers.remove(&key);
+    Some(true)
+}
+
+fn is_looked_at(state: &State, key: JobKey) -> bool {
+    let memory = &state.memory;
+    memory.job_waiters.contains_key(&key)
+        || memory.unreaped.contains_key(&key)
+        || memory.waits_of.contains_key(&key)
+        || memory.takers.contains_key(&crate::state::Node::Job(key))
+}
+
+fn job(state: &mut State, key: JobKey, out: &mut Out) {
+    let Some(job) = state.facts.forget_job(key) else { return };
+    state.memory.tags.remove(key.index());
+    state.memory.repeats.remove(&key);
+    state.memory.finished.evicted.insert(&job.id);
+    out.effect(Effect::Forget(Forgotten::Output(job.lifetime)));
+}
+
+/// Lets a closed session go once nothing of it is left.
+fn session(state: &mut State, key: SessionKey) -> Option<bool> {
+    let session = state.session(key)?;
+    if session.jobs > 0 || !session.below.open.is_empty() || !session.below.inbox.is_empty() {
+        return Some(false);
+    }
+    state.facts.forget_session(key);
+    state.memory.takers.remove(&crate::state::Node::Session(key));
+    Some(true)
+}

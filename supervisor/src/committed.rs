@@ -1,0 +1,148 @@
+//! How far a journal has come: what waits until its record is on disk waits here. It decides nothing.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use fanin_protocol::Seq;
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Notify;
+
+use crate::core::CallError;
+use crate::journal::JournalError;
+
+/// The place up to which everything is committed, and whether more will be.
+#[derive(Debug)]
+pub(crate) struct Committed {
+    at: Mutex<At>,
+    /// For threads.
+    moved: Condvar,
+    /// For tasks.
+    told: Notify,
+}
+
+#[derive(Debug)]
+struct At {
+    seq: Seq,
+    /// Why there is no room now; commits are tried again.
+    full: Option<JournalError>,
+    over: Option<Over>,
+}
+
+#[derive(Debug)]
+enum Over {
+    /// In order: the store is closed.
+    Closed,
+    /// Nothing is committed any more (C-4).
+    Failed(CallError),
+}
+
+impl Committed {
+    pub(crate) fn new(seq: Seq) -> Self {
+        let at = At { seq, full: None, over: None };
+        Self { at: Mutex::new(at), moved: Condvar::new(), told: Notify::new() }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut At)) {
+        change(&mut self.at.lock());
+        self.moved.notify_all();
+        self.told.notify_waiters();
+    }
+
+    /// All up to here is on disk; `full` says why nothing new may be taken on all the same.
+    pub(crate) fn advance(&self, seq: Seq, full: Option<JournalError>) {
+        self.change(|at| {
+            at.seq = seq;
+            at.full = full;
+        });
+    }
+
+    /// There is no room for what comes next.
+    pub(crate) fn set_full(&self, error: JournalError) {
+        self.at.lock().full = Some(error);
+    }
+
+    /// Nothing more will be committed, and the store is closed.
+    pub(crate) fn close(&self) {
+        self.change(|at| {
+            at.over.get_or_insert(Over::Closed);
+        });
+    }
+
+    /// Nothing more can be committed.
+    pub(crate) fn fail(&self, error: CallError) {
+        self.change(|at| {
+            at.over.get_or_insert(Over::Failed(error));
+        });
+    }
+
+    /// Why nothing is committed any more; `None` as well where the store was closed in order.
+    pub(crate) fn failure(&self) -> Option<CallError> {
+        match &self.at.lock().over {
+            Some(Over::Failed(error)) => Some(error.clone()),
+            Some(Over::Closed) | None => None,
+        }
+    }
+
+    /// Why nothing new can be taken on now.
+    pub(crate) fn full(&self) -> Option<JournalError> {
+        self.at.lock().full.clone()
+    }
+
+    /// Waits until all up to a place is on disk.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only looks.
+    pub(crate) async fn reaches(&self, seq: Seq) -> Result<(), CallError> {
+        loop {
+            // Registered before the look, so that a commit between look and wait is not missed.
+            let mut told = pin!(self.told.notified());
+            told.as_mut().enable();
+            if let Some(reached) = self.at.lock().reached(seq) {
+                return reached;
+            }
+            told.await;
+        }
+    }
+
+    /// As [`Committed::reaches`], with a thread, and for so long at the most.
+    pub(crate) fn reaches_within(&self, seq: Seq, wait: Duration) -> Result<(), CallError> {
+        let until = Instant::now() + wait;
+        let mut at = self.at.lock();
+        loop {
+            if let Some(reached) = at.reached(seq) {
+                return reached;
+            }
+            if self.moved.wait_until(&mut at, until).timed_out() {
+                return at.reached(seq).unwrap_or(Err(CallError::Busy));
+            }
+        }
+    }
+
+    /// Waits until the store is closed or has failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only looks.
+    pub(crate) async fn is_over(&self) {
+        loop {
+            let mut told = pin!(self.told.notified());
+            told.as_mut().enable();
+            if self.at.lock().over.is_some() {
+                return;
+            }
+            told.await;
+        }
+    }
+}
+
+impl At {
+    fn reached(&self, seq: Seq) -> Option<Result<(), CallError>> {
+        match &self.over {
+            _ if self.seq >= seq => Some(Ok(())),
+            Some(Over::Failed(error)) => Some(Err(error.clone())),
+            Some(Over::Closed) => Some(Err(CallError::Closed)),
+            None => None,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What a store keeps across an end of the process, in order and not (B19 to B24, B32).
+
+use fanin_supervisor::protocol::{Cause, JobId, Status};
+use fanin_supervisor::{CallError, JobSpec};
+use fanin_tests::cases::*;
+use fanin_tests::stores::start_over;
+
+fn id(text: &str) -> JobId {
+    JobId::parse(text).unwrap()
+}
+
+// B21: finished stays finished.
+#[tokio::test]
+async fn what_was_finished_is_finished_after_a_clean_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let supervisor = start_over(dir.path()).await;
+    let session = supervisor.session("parent").await.unwrap();
+    let jobs = ["a", "b", "c"];
+    let specs = jobs.map(|name| JobSpec::run(name, move |_| async move { Ok(name.into()) }).id(id(name)));
+    let group = session.fan_out(specs).await.unwrap();
+    let result = group.wait(STUCK).await.unwrap();
+    let before: Vec<_> = jobs.iter().map(|name| supervisor.get(&id(name)).unwrap()).collect();
+    supervisor.shutdown().await;
+
+    let supervisor = start_over(dir.path()).await;
+    let after: Vec<_> = jobs.iter().map(|name| supervisor.get(&id(name)).unwrap()).collect();
+    assert_eq!(before, after);
+    let session = supervisor.session("parent").await.unwrap();
+    let ids = jobs.map(id);
+    let waited = session.wait_all(&ids, STUCK).await.unwrap();
+    assert!(waited.already_delivered);
+    assert_eq!(waited.entries.len(), result.entries.len());
+    assert_no_wake_now(&session);
+    supervisor.shutdown().await;
+}
+
+// B24: the last job of a group has ended, and the process dies before the wake goes out.
+#[tokio::test]
+async fn a_wake_that_is_owed_comes_once_after_a_crash() {
+    let dir = tempfile::tempdir().unwrap();
+    let supervisor = start_over(dir.path()).await;
+    let session = supervisor.session("parent").await.unwrap();
+    let group = session.fan_out([idle("a"), idle("b")]).await.unwrap();
+    over(&supervisor, group.jobs()).await;
+    let (key, owed) = (group.id().clone(), group.jobs().to_vec());
+    drop((group, session, supervisor));
+
+    for _ in 0..2 {
+        let supervisor = start_over(dir.path()).await;
+        let session = supervisor.session("parent").await.unwrap();
+        let wake = session.next_wake().await.unwrap();
+        assert_eq!(wake.result().group, key);
+        assert_eq!(wake.result().counts.completed, 2);
+        // Dropped without its acknowledgement: it is owed still.
+        drop(wake);
+        drop((session, supervisor));
+    }
+    let supervisor = start_over(dir.path()).await;
+    let session = supervisor.session("parent").await.unwrap();
+    session.next_wake().await.unwrap().ack().await.unwrap();
+    drop((session, supervisor));
+    let supervisor = start_over(dir.path()).await;
+    let session = supervisor.session("parent").await.unwrap();
+    assert_no_wake_now(&session);
+    assert!(supervisor.get(&owed[0]).is_ok());
+    supervisor.shutdown().await;
+}
+
+// B19, B22: every orphan, not the first; nothing is shown as running; a stop answers that it is over.
+#[tokio::test]
+async fn every_open_part_is_closed_and_every_run_ended_after_a_crash() {
+    let dir = tempfile::tempdir().unwrap();
+    let supervisor = start_over(dir.path()).await;
+    for (name, parts) in [("one", 3), ("two", 2)] {
+        let session = supervisor.session(name).await.unwrap();
+        let told = std::sync::Arc::new(tokio::sync::Notify::new());
+        let tell = std::sync::Arc::clone(&told);
+        let spec = JobSpec::run(name, move |context| async move {
+            for part in 0..parts {
+                let call = context.tool(format!("call-{part}"), "shell");
+                if part > 0 {
+                    call.begin();
+                }
+                std::mem::forget(call);
+            }
+            tell.notify_one();
+            std::future::pending::<()>().await;
+            Ok(().into())
+        });
+        session.fan_out([spec.id(id(name))]).await.unwrap();
+        told.notified().await;
+    }
+    drop(supervisor);
+    let supervisor = start_over(dir.path()).await;
+    for name in ["one", "two"] {
+        let info = supervisor.get(&id(name)).unwrap();
+        assert_eq!((info.status, info.cause), (Status::Error, Some(Cause::Interrupted)));
+        assert!(matches!(
+            supervisor.cancel(&id(name)).await.unwrap(),
+            fanin_supervisor::Cancelled::AlreadyEnded(Status::Error)
+        ));
+        let session = supervisor.session(name).await.unwrap();
+        let wake = woken(&session).await;
+        assert_eq!(wake.entries[0].summary(), "error{interrupted}");
+    }
+    supervisor.shutdown().await;
+    assert!(
+        matches!(supervisor.session("three").await, Err(error) if error.code() == CallError::Closed.code())
+    );
+}
