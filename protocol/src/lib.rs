@@ -31,6 +31,7 @@ pub use event::{About, Cursor, Entry, Within};
 pub use fault::Fault;
 pub use id::{Fence, GroupId, IdError, JobId, Lifetime, LogId, MessageId, NodeId, Seq, SessionId};
 pub use job::{JobInfo, JobKind, JobList, Reason};
+pub use job_limits::Resume;
 pub use layout::LayoutError;
 pub use parent::{PARENT_VARIABLE, ParentMark, ParentMarkError};
 pub use part::{PartKind, PartState, ToolPart};

@@ -256,6 +256,16 @@ pub const GATE_PAUSE: Duration = Duration::from_millis(5);
 /// gives up earlier than a call (C-2).
 pub const LOOK_WAIT: Duration = Duration::from_millis(100);
 
+/// Runs of one life of a job that an end of the supervisor interrupted, before it is not started again: one that brings
+/// its supervisor down must not do so for ever (RE-5).
+pub const CRASHED_RUNS_MAX: u32 = 3;
+
+/// How long what outlived its supervisor has to end after SIGTERM, before it is killed (RE-2).
+pub const SURVIVOR_GRACE: Duration = Duration::from_secs(2);
+
+/// How long a recovery waits for what outlived its supervisor, before it counts as out of reach (RE-2).
+pub const SURVIVOR_WAIT: Duration = Duration::from_secs(10);
+
 /// How far back a store looks at its records when it is opened: what a crash can have touched, in a few milliseconds
 /// (RE-0).
 pub const TAIL_CHECKED: u64 = 10_000;
