@@ -238,6 +238,10 @@ pub const SKIP_BATCHES: usize = 32;
 /// Effects whose room a pump keeps for the next change: more came from a burst, and its memory goes back.
 pub const EFFECTS_ROOM: usize = 1_024;
 
+/// Changes that were left at a held gate and are carried out in one hold of it: few enough that their effects do not wait
+/// for long, and many enough that the hold is worth it.
+pub const LATE_SLICE: usize = 32;
+
 /// How long a call waits for its turn at the gate before it answers `busy`; a step takes microseconds, so that long
 /// means that something is wrong (C-2).
 pub const GATE_WAIT: Duration = Duration::from_secs(5);

@@ -40,7 +40,7 @@ pub(crate) enum Near {
 }
 
 impl Near {
-    const fn job(self) -> Option<JobKey> {
+    pub(crate) const fn job(self) -> Option<JobKey> {
         match self {
             Self::Job(key) => Some(key),
             Self::Unknown | Self::Group(_) => None,
