@@ -138,7 +138,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// As [`Supervisor::session`]; [`Refusal::BadBounds`] where nothing could be launched under these.
+    /// As [`Supervisor::session`]; [`Refusal::BadBounds`](crate::Refusal::BadBounds) where nothing could be launched under these.
     ///
     /// # Cancel safety
     ///
@@ -159,7 +159,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`]; [`CallError::Busy`].
+    /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob); [`CallError::Busy`].
     pub fn get(&self, job: &JobId) -> Result<JobInfo, CallError> {
         let info = self.owner.core().look(|state| state.job_info(job).ok_or_else(|| state.no_job(job)))?;
         Ok(info?)
@@ -169,7 +169,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`] where the id is not known, or never had this life; [`CallError::Busy`].
+    /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob) where the id is not known, or never had this life; [`CallError::Busy`].
     pub fn get_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<JobInfo, CallError> {
         Ok(self.owner.core().look(|state| state.job_info_exact(job, lifetime))??)
     }
@@ -188,7 +188,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`]; [`CallError::Busy`].
+    /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob); [`CallError::Busy`].
     pub fn why(&self, job: &JobId) -> Result<Vec<Reason>, CallError> {
         self.get(job).map(|info| info.why)
     }
@@ -208,7 +208,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`]; [`CallError::Busy`].
+    /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob); [`CallError::Busy`].
     pub fn output(&self, job: &JobId) -> Result<JobOutput, CallError> {
         let core = self.owner.core();
         let lifetime = core.look(|state| state.lifetime_of(job))??;
@@ -275,7 +275,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`]; [`CallError::Closed`] where the supervisor is shut down; [`CallError::Busy`].
+    /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob); [`CallError::Closed`] where the supervisor is shut down; [`CallError::Busy`].
     ///
     /// # Cancel safety
     ///
@@ -289,7 +289,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotAccepted`] where it does not run, is being stopped, or takes none;
+    /// [`Refusal::NotAccepted`](crate::Refusal::NotAccepted) where it does not run, is being stopped, or takes none;
     /// [`CallError`] for others: `too_large`, `inbox_full`, `busy`.
     ///
     /// # Cancel safety
@@ -303,7 +303,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotCurrent`] where the id has another life now; else as [`Supervisor::cancel`].
+    /// [`Refusal::NotCurrent`](crate::Refusal::NotCurrent) where the id has another life now; else as [`Supervisor::cancel`].
     ///
     /// # Cancel safety
     ///

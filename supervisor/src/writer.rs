@@ -99,12 +99,17 @@ pub(crate) fn start(
 
 impl Writer {
     fn run(mut self) {
+        let mut is_idle = true;
         let failed = loop {
-            self.store.bell.wait();
+            // A ring may be heard while a commit waits for room, so it is waited for only where nothing is left.
+            if is_idle {
+                self.store.bell.wait();
+            }
             // Without a core nobody is left who could decide anything.
             let Some(core) = self.core.upgrade() else { break None };
             match self.next(&core) {
-                Ok(Flow::Goes) => {}
+                Ok(Flow::Idle) => is_idle = true,
+                Ok(Flow::Goes) => is_idle = false,
                 Ok(Flow::IsOver) => break None,
                 Err(error) => break Some((core, error)),
             }
@@ -123,7 +128,7 @@ impl Writer {
 
     /// Commits what was decided, and lets it out.
     fn next(&mut self, core: &Arc<Core>) -> Result<Flow, CallError> {
-        let Some(mut taken) = core.take_decided()? else { return Ok(Flow::Goes) };
+        let Some(mut taken) = core.take_decided()? else { return Ok(Flow::Idle) };
         let batch = batch(&mut taken, self.head).map_err(CallError::Store)?;
         self.commit(core, &batch, &mut taken.released).map_err(CallError::Store)?;
         self.head = Seq(batch.after.0 + batch.records.len() as u64);
@@ -165,6 +170,8 @@ impl Writer {
 }
 
 enum Flow {
+    /// There was nothing to commit.
+    Idle,
     Goes,
     IsOver,
 }
