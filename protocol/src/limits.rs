@@ -266,6 +266,9 @@ pub const SURVIVOR_GRACE: Duration = Duration::from_secs(2);
 /// How long a recovery waits for what outlived its supervisor, before it counts as out of reach (RE-2).
 pub const SURVIVOR_WAIT: Duration = Duration::from_secs(10);
 
+/// How long a part of `fanin demo` may say nothing: more than a recovery takes on a slow machine.
+pub const DEMO_WAIT: Duration = Duration::from_secs(20);
+
 /// How far back a store looks at its records when it is opened: what a crash can have touched, in a few milliseconds
 /// (RE-0).
 pub const TAIL_CHECKED: u64 = 10_000;
