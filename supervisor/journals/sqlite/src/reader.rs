@@ -97,7 +97,7 @@ impl JournalReader for StoreReader {
                 before = Some(crc);
                 records.push(record);
             }
-            if records.is_empty() && first <= meta.head.0 {
+            if records.is_empty() && max > 0 && first <= meta.head.0 {
                 return Err(failure::damaged(&self.layout, format!("record {first} is missing")));
             }
             Ok(RecordPage { log: meta.log.clone(), oldest: meta.oldest, head: meta.head, records })
