@@ -246,7 +246,7 @@ fn a_batch_needs_no_records(open: Open<'_>) {
     let mut journal = opened(open);
     append(&mut *journal, &batch(0, 2));
     append(&mut *journal, &Batch { records: vec![], ..full(2) });
-    append(&mut *journal, &Batch { records: vec![], ..full(2) });
+    append(&mut *journal, &Batch { records: vec![], outputs: vec![], ..full(2) });
     append(&mut *journal, &batch(2, 1));
     drop(journal);
     let shown = shown(open);
