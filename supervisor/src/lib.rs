@@ -48,6 +48,7 @@ mod message;
 mod output;
 mod outputs;
 mod page;
+mod pages;
 mod recover;
 mod run_output;
 mod runner;

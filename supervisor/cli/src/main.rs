@@ -5,6 +5,7 @@
 
 mod again;
 mod args;
+mod demo;
 mod drive;
 mod duration;
 mod each;
@@ -68,6 +69,11 @@ fn main() -> ExitCode {
     if shim::is_called() {
         return shim::main();
     }
+    if let [_, command, words @ ..] = &*std::env::args().collect::<Vec<_>>()
+        && command == "demo"
+    {
+        return demonstrate(words);
+    }
     let stderr = match Stderr::open() {
         Ok(stderr) => stderr,
         Err(error) => {
@@ -94,6 +100,22 @@ fn main() -> ExitCode {
     }
     stderr.settle(Some(STDERR_WAIT));
     ExitCode::from(exit.code())
+}
+
+/// `fanin demo`.
+fn demonstrate(words: &[String]) -> ExitCode {
+    let run = || -> Result<(), String> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("no runtime could be started: {error}"))?;
+        runtime.block_on(demo::run(words)).map_err(|error| error.to_string())
+    };
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "error: the demo failed: {error}");
+            ExitCode::from(Exit::Internal.code())
+        }
+    }
 }
 
 /// How the program ends, and whether documents are asked for.

@@ -308,7 +308,12 @@ impl Facts {
         let session = match parent {
             NodeId::Session(id) => self.session_key(id),
             NodeId::Job(id) => {
-                self.job_key(id).and_then(|key| self.jobs.get(key.index())).map(|job| job.session)
+                let key = self.job_key(id);
+                // It has launched, if it had not before.
+                if let Some(key) = key {
+                    self.touch_node(Node::Job(key));
+                }
+                key.and_then(|key| self.jobs.get(key.index())).map(|job| job.session)
             }
         };
         if let Some(session) = session {
@@ -340,7 +345,13 @@ impl Facts {
 }
 
 fn job_row(job: &Job) -> (String, Body) {
-    (job.id.to_string(), Body::Job(Box::new(Job { below: None, ..job.clone() })))
+    (job.id.to_string(), Body::Job(Box::new(stored(job))))
+}
+
+/// The job without the lists of what hangs below it.
+fn stored(job: &Job) -> Job {
+    let below = job.below.is_some().then(Box::default);
+    Job { below, ..job.clone() }
 }
 
 fn group_row(facts: &Facts, group: &Group) -> (String, Body) {

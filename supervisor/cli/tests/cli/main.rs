@@ -5,6 +5,8 @@ mod again;
 #[cfg(test)]
 mod common;
 #[cfg(test)]
+mod demo;
+#[cfg(test)]
 mod doors;
 #[cfg(test)]
 mod each;

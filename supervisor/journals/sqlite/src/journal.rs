@@ -238,7 +238,7 @@ fn refuse_network(layout: &Layout) -> Result<(), JournalError> {
 }
 
 fn write_records(connection: &Connection, batch: &Batch, meta: &mut Meta) -> rusqlite::Result<()> {
-    let mut insert = connection.prepare_cached("INSERT INTO log VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+    let mut insert = connection.prepare_cached("INSERT INTO log VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
     for record in &batch.records {
         if meta.log.is_none() {
             meta.log = match record.record() {
@@ -246,10 +246,12 @@ fn write_records(connection: &Connection, batch: &Batch, meta: &mut Meta) -> rus
                 _ => None,
             };
         }
-        let crc = hash::record(meta.crc, record);
+        let ids =
+            record.ids.encode().map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        let crc = hash::record(meta.crc, record, &ids);
         let (seq, ts_ms) = (signed(record.seq.0), signed(record.ts_ms));
         let (v, kind, ignorable, body) = (record.v, &record.kind, record.ignorable, &*record.body);
-        insert.execute(params![seq, ts_ms, v, kind, ignorable, body, crc])?;
+        insert.execute(params![seq, ts_ms, v, kind, ignorable, ids, body, crc])?;
         (meta.head, meta.ts_ms, meta.crc) = (record.seq, record.ts_ms, crc);
     }
     meta.epoch = batch.epoch;
