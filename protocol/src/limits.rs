@@ -366,6 +366,12 @@ pub const ON_DONE_OUTPUT_BYTES_MAX: u64 = 16 * 1024;
 /// A run that took longer ends with a notice on its terminal: its reader has turned to something else by then.
 pub const NOTIFY_AFTER: Duration = Duration::from_secs(10);
 
+/// Times a store is read again where its owner wrote meanwhile: what is shown after that is of moments close together.
+pub const STORED_LOOKS_MAX: u32 = 3;
+
+/// How often a command that follows a store looks at it again: quick for people, and nothing for a disk.
+pub const FOLLOW_EVERY: Duration = Duration::from_millis(100);
+
 /// Jobs of a page unless somebody says otherwise: a screen or two.
 pub const PAGE_JOBS: usize = 100;
 

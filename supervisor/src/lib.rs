@@ -56,6 +56,7 @@ mod scope;
 mod session;
 mod spec;
 mod stop;
+pub mod stored;
 mod supervisor;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -85,6 +85,8 @@ fn reasons() -> Vec<Reason> {
         Reason::Busy,
         Reason::Offered,
         Reason::Untaken,
+        Reason::NotRecovered,
+        Reason::Unowned,
     ]
 }
 
@@ -107,7 +109,9 @@ fn phase(reason: &Reason) -> &'static str {
         | Reason::Unsealed
         | Reason::Busy
         | Reason::Offered
-        | Reason::Untaken => reason.phase(),
+        | Reason::Untaken
+        | Reason::NotRecovered
+        | Reason::Unowned => reason.phase(),
     }
 }
 

@@ -30,3 +30,5 @@ mod on_done;
 mod run;
 #[cfg(test)]
 mod signals;
+#[cfg(test)]
+mod stores;

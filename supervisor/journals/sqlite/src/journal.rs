@@ -381,6 +381,8 @@ impl Journal for SqliteJournal {
         self.meta.checked = self.meta.head;
         self.meta.write(&self.connection).map_err(|error| failure::of(&self.layout, &error))?;
         self.mark.sync(&self.layout)?;
+        // The next owner takes it again: many stores that are over would keep much space for nobody.
+        self.ballast.give(&self.layout);
         let checkpoint =
             self.connection.pragma_update_and_check(None, "wal_checkpoint", "TRUNCATE", |_| Ok(()));
         checkpoint.map_err(|error| failure::of(&self.layout, &error))
