@@ -87,6 +87,12 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Go on with a run whose fanin died, and print its result
     Resume(ResumeArgs),
+    /// Five fake agents, a kill -9, and one wake: what fanin is for, in two seconds
+    Demo {
+        /// Which part of it this process plays
+        #[arg(hide = true)]
+        part: Vec<String>,
+    },
     #[command(flatten)]
     Look(Look),
 }
@@ -212,6 +218,8 @@ pub(crate) enum Asked {
     Resume(ResumeArgs),
     /// To look at stores.
     Look(Look),
+    /// The demo, or a part of it.
+    Demo(Vec<String>),
 }
 
 #[cfg(test)]
@@ -220,7 +228,7 @@ impl Asked {
     pub(crate) fn run(self) -> (RunArgs, Vec<Inline>) {
         match self {
             Self::Run(args, inline) => (*args, inline),
-            Self::Resume(_) | Self::Look(_) => panic!("{self:?}"),
+            Self::Resume(_) | Self::Look(_) | Self::Demo(_) => panic!("{self:?}"),
         }
     }
 }
@@ -236,6 +244,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Asked, 
         Command::Run(args) => args,
         Command::Resume(args) => return Ok(Asked::Resume(args)),
         Command::Look(look) => return Ok(Asked::Look(look)),
+        Command::Demo { part } => return Ok(Asked::Demo(part)),
     };
     let places = |id: &str| {
         let run = matches.subcommand_matches("run");

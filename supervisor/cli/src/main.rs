@@ -69,11 +69,6 @@ fn main() -> ExitCode {
     if shim::is_called() {
         return shim::main();
     }
-    if let [_, command, words @ ..] = &*std::env::args().collect::<Vec<_>>()
-        && command == "demo"
-    {
-        return demonstrate(words);
-    }
     let stderr = match Stderr::open() {
         Ok(stderr) => stderr,
         Err(error) => {
@@ -100,22 +95,6 @@ fn main() -> ExitCode {
     }
     stderr.settle(Some(STDERR_WAIT));
     ExitCode::from(exit.code())
-}
-
-/// `fanin demo`.
-fn demonstrate(words: &[String]) -> ExitCode {
-    let run = || -> Result<(), String> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| format!("no runtime could be started: {error}"))?;
-        runtime.block_on(demo::run(words)).map_err(|error| error.to_string())
-    };
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "error: the demo failed: {error}");
-            ExitCode::from(Exit::Internal.code())
-        }
-    }
 }
 
 /// How the program ends, and whether documents are asked for.
@@ -211,6 +190,7 @@ fn read(stderr: &Stderr) -> Result<Prepared, Ended> {
             (prepare::prepare(*args, &inline, io::stdin().lock()), is_json)
         }
         Asked::Look(look) => return Err(look_at(&look, stderr)),
+        Asked::Demo(part) => return Err(demonstrate(&part, stderr)),
         Asked::Resume(args) => match resume::prepare(&args) {
             Ok(Resumed::Several(lines)) => {
                 lines.iter().for_each(|line| stderr.say(&format!("fanin: {line}")));
@@ -236,10 +216,18 @@ fn tell_interrupted(asked: &Asked, stderr: &Stderr) {
     let is_told = match asked {
         Asked::Run(args, _) => !args.json,
         Asked::Look(look) => !look.is_json(),
-        Asked::Resume(_) => false,
+        Asked::Resume(_) | Asked::Demo(_) => false,
     };
     if is_told && std::env::var_os(PARENT_VARIABLE).is_none() {
         resume::tell(|line| stderr.say(line));
+    }
+}
+
+/// `fanin demo`, from a thread that may block.
+fn demonstrate(part: &[String], stderr: &Stderr) -> Ended {
+    match tokio::runtime::Handle::current().block_on(demo::run(part)) {
+        Ok(()) => Ended::new(Exit::Done, false),
+        Err(error) => Ended::new(Exit::Internal, false).saying(stderr, "demo", &error.to_string()),
     }
 }
 
