@@ -232,7 +232,7 @@ pub struct RecordPage {
 }
 
 /// What is kept of an output.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredOutput {
     /// The pieces, each with the place of its first byte, in order and without overlap.
     pub pieces: Vec<(u64, Bytes)>,

@@ -102,6 +102,7 @@
 mod check;
 mod clock;
 mod gate;
+pub mod journal;
 mod runner;
 mod script;
 mod tell;

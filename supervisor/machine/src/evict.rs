@@ -146,6 +146,8 @@ pub(crate) fn after(state: &mut State, record: &Record, hint: Near) {
 
 /// All that is over already when an epoch begins.
 pub(crate) fn begin(state: &mut State) {
+    // What the opening itself has closed is among all of it.
+    state.memory.finished = Finished::default();
     for key in state.facts.groups.places() {
         done(state, GroupKey(key));
     }

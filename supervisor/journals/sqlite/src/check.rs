@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use fanin_protocol::{Envelope, Seq};
-use fanin_supervisor::journal::{JournalError, JournalReader, Row};
+use fanin_protocol::{Envelope, RowKind, Seq};
+use fanin_supervisor::journal::{JournalError, Row};
+use rusqlite::Connection;
 
 use crate::database::{self, Meta};
+use crate::hash::Sum;
 use crate::layout::Layout;
 use crate::mark::Mark;
-use crate::reader::StoreReader;
-use crate::{failure, owner::Owner};
+use crate::owner::Owner;
+use crate::{failure, hash, journal, outputs};
 
 /// What a check found in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,17 +37,12 @@ pub fn check(dir: impl AsRef<Path>, mut see: impl FnMut(&Envelope)) -> Result<Re
     let mut connection = database::open_to_read(&layout)?;
     let transaction = connection.transaction().map_err(|error| failure::of(&layout, &error))?;
     let meta = Meta::read(&transaction, &layout)?;
-    if let Some(reached) = Mark::look(&layout)
-        && (meta.log.as_ref() != Some(&reached.log) || (reached.seq > meta.head && owner == Owner::None))
+    // The mark of a store in use may be ahead of what was seen of it a moment ago.
+    if owner == Owner::None
+        && let Some(reached) = Mark::look(&layout)
+        && let Some(lost) = journal::lost(&transaction, &layout, &meta, &reached)?
     {
-        let damage = format!(
-            "it was written up to record {} of {}, and has {} up to record {}",
-            reached.seq.0,
-            reached.log,
-            meta.log.as_ref().map_or_else(|| "no log".into(), ToString::to_string),
-            meta.head.0
-        );
-        return Err(failure::damaged(&layout, damage));
+        return Err(failure::damaged(&layout, lost));
     }
     let checked = database::check_log(&transaction, &layout, &meta, meta.oldest, |record| {
         see(record);
@@ -58,21 +55,26 @@ pub fn check(dir: impl AsRef<Path>, mut see: impl FnMut(&Envelope)) -> Result<Re
     if sound != "ok" {
         return Err(failure::damaged(&layout, format!("its database is not sound: {sound}")));
     }
-    drop(transaction);
-    check_retired(&layout)?;
+    check_retired(&transaction, &layout, &meta)?;
+    outputs::check(&transaction, &layout, &meta)?;
     Ok(Report { records: (meta.oldest, meta.head), checked, rows, owner })
 }
 
-fn check_retired(layout: &Layout) -> Result<(), JournalError> {
-    const PAGE: usize = 1_000;
-    let reader = StoreReader::open(&layout.dir)?;
-    for kind in fanin_protocol::RowKind::ALL {
-        let mut from = 0;
-        loop {
-            let rows = reader.rows(kind, from, PAGE)?;
-            let Some(last) = rows.last().map(|row| row.key) else { break };
-            from = last + 1;
+fn check_retired(connection: &Connection, layout: &Layout, meta: &Meta) -> Result<(), JournalError> {
+    let sql = |error| database::unreadable(layout, &error);
+    let mut found = Sum::default();
+    let query = "SELECT key, id, body, crc FROM retired WHERE kind = ?1 ORDER BY key";
+    let mut statement = connection.prepare(query).map_err(sql)?;
+    for kind in RowKind::ALL {
+        let mut rows = statement.query([kind.as_str()]).map_err(sql)?;
+        while let Some(row) = rows.next().map_err(sql)? {
+            let (row, crc) = database::thing(kind, row).map_err(sql)?;
+            if hash::row(&row) != crc {
+                let damage = format!("the row of {} {} does not fit its checksum", kind.as_str(), row.key);
+                return Err(failure::damaged(layout, damage));
+            }
+            found.add(crc);
         }
     }
-    Ok(())
+    database::compare(layout, "rows of what is over", meta.retired, found)
 }

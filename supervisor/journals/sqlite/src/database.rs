@@ -1,15 +1,20 @@
 //! The database: opened with what makes a commit durable, looked at before anything in it is believed.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
 use bytes::Bytes;
 use fanin_protocol::limits::TAIL_CHECKED;
 use fanin_protocol::{Envelope, Ids, LogId, RowKind, Seq};
 use fanin_supervisor::journal::{JournalError, Row};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row as Columns, params};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row as Columns, TransactionBehavior, params};
 
+use crate::hash::Sum;
 use crate::layout::{APPLICATION_ID, Layout, MAJOR, MINOR, SCHEMA, VERSION};
+use crate::mark::Reached;
 use crate::{failure, hash};
 
 /// The one row of `meta`.
@@ -25,9 +30,12 @@ pub(crate) struct Meta {
     /// The checksum of the head.
     pub(crate) crc: u32,
     pub(crate) epoch: Seq,
-    /// Rows in `live`, and their checksums in one number that does not depend on their order.
-    pub(crate) rows: u64,
-    pub(crate) digest: u64,
+    /// Batches that were committed.
+    pub(crate) commits: u64,
+    /// The rows of `live`, of `retired` and of `put_out`.
+    pub(crate) live: Sum,
+    pub(crate) retired: Sum,
+    pub(crate) outputs: Sum,
     /// The oldest record that is kept, and the checksum of the one before it.
     pub(crate) oldest: Seq,
     pub(crate) oldest_crc: u32,
@@ -45,8 +53,10 @@ impl Meta {
             ts_ms: 0,
             crc: 0,
             epoch: Seq(0),
-            rows: 0,
-            digest: 0,
+            commits: 0,
+            live: Sum::default(),
+            retired: Sum::default(),
+            outputs: Sum::default(),
             oldest: Seq(1),
             oldest_crc: 0,
             checked: Seq(0),
@@ -58,15 +68,12 @@ impl Meta {
         crc32c::crc32c(format!("{self:?}").as_bytes())
     }
 
-    /// Adds a row to the digest, or takes it out: the same for both.
-    pub(crate) const fn fold(&mut self, crc: u32) {
-        // Spread, so that two flips do not cancel each other out.
-        self.digest ^= (crc as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
     pub(crate) fn read(connection: &Connection, layout: &Layout) -> Result<Self, JournalError> {
-        let sql = "SELECT store, place, log, head, ts_ms, crc, epoch, rows, digest, oldest, oldest_crc, checked, own \
-                   FROM meta WHERE id = 1";
+        let sql = "SELECT store, place, log, head, ts_ms, crc, epoch, commits, live, live_digest, retired, \
+                   retired_digest, outputs, outputs_digest, oldest, oldest_crc, checked, own FROM meta WHERE id = 1";
+        let sum = |row: &Columns<'_>, at: usize| -> rusqlite::Result<Sum> {
+            Ok(Sum { count: unsigned(row.get(at)?), digest: unsigned(row.get(at + 1)?) })
+        };
         let read = |row: &Columns<'_>| {
             let log: Option<String> = row.get(2)?;
             let meta = Self {
@@ -77,15 +84,17 @@ impl Meta {
                 ts_ms: unsigned(row.get(4)?),
                 crc: row.get(5)?,
                 epoch: Seq(unsigned(row.get(6)?)),
-                rows: unsigned(row.get(7)?),
-                digest: unsigned(row.get(8)?),
-                oldest: Seq(unsigned(row.get(9)?)),
-                oldest_crc: row.get(10)?,
-                checked: Seq(unsigned(row.get(11)?)),
+                commits: unsigned(row.get(7)?),
+                live: sum(row, 8)?,
+                retired: sum(row, 10)?,
+                outputs: sum(row, 12)?,
+                oldest: Seq(unsigned(row.get(14)?)),
+                oldest_crc: row.get(15)?,
+                checked: Seq(unsigned(row.get(16)?)),
             };
-            Ok((meta, row.get::<_, u32>(12)?))
+            Ok((meta, row.get::<_, u32>(17)?))
         };
-        let found = connection.query_row(sql, [], read).optional();
+        let found = connection.prepare_cached(sql).and_then(|mut get| get.query_row([], read).optional());
         let found = found.map_err(|error| unreadable(layout, &error))?;
         let (meta, own) = found.ok_or_else(|| failure::damaged(layout, "its table `meta` is empty"))?;
         if meta.own() != own {
@@ -95,8 +104,8 @@ impl Meta {
     }
 
     pub(crate) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let sql =
-            "INSERT OR REPLACE INTO meta VALUES(1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+        let sql = "INSERT OR REPLACE INTO meta VALUES(1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, \
+                   ?15, ?16, ?17, ?18)";
         let log = self.log.as_ref().map(ToString::to_string);
         connection.prepare_cached(sql)?.execute(params![
             self.store,
@@ -106,8 +115,13 @@ impl Meta {
             signed(self.ts_ms),
             self.crc,
             signed(self.epoch.0),
-            signed(self.rows),
-            signed(self.digest),
+            signed(self.commits),
+            signed(self.live.count),
+            signed(self.live.digest),
+            signed(self.retired.count),
+            signed(self.retired.digest),
+            signed(self.outputs.count),
+            signed(self.outputs.digest),
             signed(self.oldest.0),
             self.oldest_crc,
             signed(self.checked.0),
@@ -126,43 +140,59 @@ pub(crate) const fn unsigned(n: i64) -> u64 {
     n.cast_unsigned()
 }
 
-/// Where a database lies: its device and number. A copy has others.
+/// Where a database lies: its number on its disk. A copy has another. The disk's own number may change when the machine
+/// starts again, so it is left out.
 pub(crate) fn place(layout: &Layout) -> Result<String, JournalError> {
     let found = std::fs::metadata(layout.database());
     let found = found.map_err(|error| failure::of_file(layout, "store.db", &error))?;
-    Ok(format!("{}:{}", found.dev(), found.ino()))
+    Ok(found.ino().to_string())
 }
 
-/// Opens the database to write it. One that is not there is made.
-pub(crate) fn open(layout: &Layout) -> Result<Connection, JournalError> {
+/// Opens the database to write it. One that is not there is made, unless the mark says that it was.
+pub(crate) fn open(layout: &Layout, reached: Option<&Reached>) -> Result<Connection, JournalError> {
     let sql = |error| failure::of(layout, &error);
-    let is_new = !layout.database().exists();
+    let file = |error: std::io::Error| failure::of_file(layout, "store.db", &error);
+    refuse_header(layout)?;
+    let is_new = std::fs::metadata(layout.database()).map_or(0, |file| file.len()) == 0;
+    if let (true, Some(reached)) = (is_new, reached) {
+        let damage = format!("its database is gone, with records 1 to {} of {}", reached.seq.0, reached.log);
+        return Err(failure::damaged(layout, damage));
+    }
     if is_new {
         // Made here, so that nobody else can read it for a moment.
-        crate::layout::open_private(&layout.database())
-            .map_err(|error| failure::of_file(layout, "store.db", &error))?;
-    } else {
-        refuse_foreign(layout)?;
+        crate::layout::open_private(&layout.database()).map_err(file)?;
     }
-    let connection = Connection::open(layout.database()).map_err(sql)?;
+    let mut connection = Connection::open(layout.database()).map_err(sql)?;
+    // A store that is refused stays as it is, with what its write-ahead log has behind the damage.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sql)?;
+    connection.busy_timeout(fanin_protocol::limits::GATE_WAIT).map_err(sql)?;
+    refuse_other(&connection, layout)?;
     let set =
         |name: &str, value: &dyn rusqlite::ToSql| connection.pragma_update(None, name, value).map_err(sql);
-    connection.busy_timeout(fanin_protocol::limits::GATE_WAIT).map_err(sql)?;
-    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).map_err(sql)?;
     set("synchronous", &"FULL")?;
     set("fullfsync", &true)?;
     set("foreign_keys", &true)?;
     set("cell_size_check", &true)?;
     if is_empty(&connection).map_err(sql)? {
-        let batch = format!(
-            "BEGIN IMMEDIATE; {SCHEMA} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; COMMIT"
-        );
-        connection.execute_batch(&batch).map_err(sql)?;
-        Meta::new(uuid::Uuid::new_v4().simple().to_string(), place(layout)?)
-            .write(&connection)
-            .map_err(sql)?;
+        create(&mut connection, layout)?;
+        layout.sync().map_err(file)?;
     }
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).map_err(sql)?;
     Ok(connection)
+}
+
+/// Lays out an empty database, all at once. It has no write-ahead log yet, so that its header shows whose it is.
+fn create(connection: &mut Connection, layout: &Layout) -> Result<(), JournalError> {
+    let place = place(layout)?;
+    let create = || {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute_batch(SCHEMA)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+        Meta::new(uuid::Uuid::new_v4().simple().to_string(), place).write(&transaction)?;
+        transaction.commit()
+    };
+    create().map_err(|error: rusqlite::Error| failure::of(layout, &error))
 }
 
 fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
@@ -171,55 +201,78 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
 
 /// Opens the database to read it, whoever owns it.
 pub(crate) fn open_to_read(layout: &Layout) -> Result<Connection, JournalError> {
+    let sql = |error| failure::of(layout, &error);
+    refuse_unowned(layout)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(layout.database(), flags);
-    let connection = connection.map_err(|error| failure::of(layout, &error))?;
-    connection
-        .busy_timeout(fanin_protocol::limits::GATE_WAIT)
-        .map_err(|error| failure::of(layout, &error))?;
+    let connection = Connection::open_with_flags(layout.database(), flags).map_err(sql)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sql)?;
+    connection.busy_timeout(fanin_protocol::limits::GATE_WAIT).map_err(sql)?;
     refuse_other(&connection, layout)?;
     Ok(connection)
 }
 
-/// Refuses what another program or a newer one wrote, through a connection that writes nothing.
-fn refuse_foreign(layout: &Layout) -> Result<(), JournalError> {
-    let length = std::fs::metadata(layout.database()).map(|file| file.len());
-    if length.map_err(|error| failure::of_file(layout, "store.db", &error))? == 0 {
+/// Refuses what another program wrote before anything is made beside it. Where there is a lock the folder is ours, and
+/// the file stays closed: to close any descriptor of it takes the locks of SQLite from this whole process.
+pub(crate) fn refuse_unowned(layout: &Layout) -> Result<(), JournalError> {
+    if layout.owner().exists() { Ok(()) } else { refuse_header(layout) }
+}
+
+/// Refuses what another program or a newer one wrote by the first bytes of the file, before SQLite sees it: it would
+/// make files of its own beside it.
+fn refuse_header(layout: &Layout) -> Result<(), JournalError> {
+    let file = |error: std::io::Error| failure::of_file(layout, "store.db", &error);
+    let mut header = Vec::new();
+    match File::open(layout.database()) {
+        Ok(database) => database.take(HEADER).read_to_end(&mut header).map_err(file)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(file(error)),
+    };
+    if header.is_empty() {
         return Ok(());
     }
-    refuse_other(&open_raw(layout)?, layout)
+    let number = |at: usize| {
+        let bytes = header.get(at..)?.first_chunk::<4>()?;
+        Some(i32::from_be_bytes(*bytes))
+    };
+    match (header.starts_with(b"SQLite format 3\0"), number(68), number(60)) {
+        (true, Some(application), Some(version)) => {
+            // A first transaction that did not end is taken back by SQLite.
+            let is_begun = (application, version) == (0, 0) && layout.dir.join("store.db-journal").exists();
+            if is_begun { Ok(()) } else { refuse(layout, application, version) }
+        }
+        _ => Err(foreign(layout, "store.db is no database".into())),
+    }
 }
 
-fn open_raw(layout: &Layout) -> Result<Connection, JournalError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(layout.database(), flags).map_err(|error| failure::of(layout, &error))
-}
+/// Bytes of a database before its first page.
+const HEADER: u64 = 100;
 
 fn refuse_other(connection: &Connection, layout: &Layout) -> Result<(), JournalError> {
-    let foreign = |found: String| JournalError::Foreign {
-        store: layout.name(),
-        found,
-        known: format!("stores of format {MAJOR}.{MINOR}"),
-    };
     let read = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let (application, version) = match (read("application_id"), read("user_version")) {
         (Ok(application), Ok(version)) => (application, version),
-        (Err(error), _) | (_, Err(error)) => {
-            return Err(match failure::of(layout, &error) {
-                JournalError::Damaged { .. } => foreign("store.db is no database".into()),
-                other => other,
-            });
-        }
+        (Err(error), _) | (_, Err(error)) => return Err(unreadable(layout, &error)),
     };
     match (application, version) {
         // A database that was begun and never finished is empty.
         (0, 0) if is_empty(connection).unwrap_or(false) => Ok(()),
+        (application, version) => refuse(layout, application, version),
+    }
+}
+
+fn refuse(layout: &Layout, application: i32, version: i32) -> Result<(), JournalError> {
+    match (application, version) {
         (APPLICATION_ID, version) if version / 1000 == MAJOR => Ok(()),
         (APPLICATION_ID, version) => {
-            Err(foreign(format!("it is of format {}.{}", version / 1000, version % 1000)))
+            Err(foreign(layout, format!("it is of format {}.{}", version / 1000, version % 1000)))
         }
-        (other, _) => Err(foreign(format!("its application id is {other:#010x}, not fanin's"))),
+        (other, _) => Err(foreign(layout, format!("its application id is {other:#010x}, not fanin's"))),
     }
+}
+
+fn foreign(layout: &Layout, found: String) -> JournalError {
+    let known = format!("stores of format {MAJOR}.{MINOR}");
+    JournalError::Foreign { store: layout.name(), found, known }
 }
 
 /// A record as it is stored.
@@ -262,6 +315,14 @@ pub(crate) fn thing(kind: RowKind, row: &Columns<'_>) -> rusqlite::Result<(Row, 
     Ok((Row { kind, key: unsigned(row.get(0)?), id: row.get(1)?, body }, row.get(3)?))
 }
 
+/// The checksum of a record, where it is there.
+pub(crate) fn crc(connection: &Connection, layout: &Layout, seq: Seq) -> Result<Option<u32>, JournalError> {
+    connection
+        .prepare_cached("SELECT crc FROM log WHERE seq = ?1")
+        .and_then(|mut get| get.query_row([signed(seq.0)], |row| row.get(0)).optional())
+        .map_err(|error| unreadable(layout, &error))
+}
+
 /// Checks records against their checksums, from one place on, and says how many there were. Each is shown to `see`.
 pub(crate) fn check_log(
     connection: &Connection,
@@ -274,10 +335,7 @@ pub(crate) fn check_log(
     let mut before = if from.0 <= meta.oldest.0 {
         meta.oldest_crc
     } else {
-        let crc = connection
-            .query_row("SELECT crc FROM log WHERE seq = ?1", [signed(from.0 - 1)], |row| row.get(0))
-            .optional();
-        crc.map_err(sql)?.ok_or_else(|| missing(layout, Seq(from.0 - 1)))?
+        crc(connection, layout, Seq(from.0 - 1))?.ok_or_else(|| missing(layout, Seq(from.0 - 1)))?
     };
     let mut next = from.0.max(meta.oldest.0);
     let first = next;
@@ -296,8 +354,11 @@ pub(crate) fn check_log(
         before = found.crc;
         next += 1;
     }
-    if next != meta.head.0 + 1 || (first < next && before != meta.crc) {
-        return Err(missing(layout, Seq(next.min(meta.head.0))));
+    if next <= meta.head.0 {
+        return Err(missing(layout, Seq(next)));
+    }
+    if next != meta.head.0 + 1 || before != meta.crc {
+        return Err(failure::damaged(layout, format!("the log does not end with record {}", meta.head.0)));
     }
     Ok(next - first)
 }
@@ -325,10 +386,15 @@ fn is_of_system(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// From where on the checksums are looked at when a store is opened.
-pub(crate) fn tail(meta: &Meta) -> Seq {
+/// From where on the records are looked at when a store is opened. What a newer program closed in order may say what this
+/// one does not know, so all of that is looked at.
+pub(crate) fn tail(connection: &Connection, layout: &Layout, meta: &Meta) -> Result<Seq, JournalError> {
+    let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0));
+    if version.map_err(|error| unreadable(layout, &error))? > VERSION {
+        return Ok(meta.oldest);
+    }
     let since = meta.head.0.saturating_sub(TAIL_CHECKED).max(meta.checked.0);
-    Seq((since + 1).max(meta.oldest.0))
+    Ok(Seq((since + 1).max(meta.oldest.0)))
 }
 
 /// The checksum of each row by its place.
@@ -342,7 +408,7 @@ pub(crate) fn live(
 ) -> Result<(Vec<Row>, RowSums), JournalError> {
     let sql = |error| unreadable(layout, &error);
     let (mut rows, mut crcs) = (Vec::new(), HashMap::new());
-    let mut found = Meta { rows: 0, digest: 0, ..meta.clone() };
+    let mut found = Sum::default();
     let mut statement = connection
         .prepare("SELECT key, id, body, crc FROM live WHERE kind = ?1 ORDER BY key")
         .map_err(sql)?;
@@ -354,16 +420,24 @@ pub(crate) fn live(
                 let damage = format!("the row of {} {} does not fit its checksum", kind.as_str(), row.key);
                 return Err(failure::damaged(layout, damage));
             }
-            found.rows += 1;
-            found.fold(crc);
+            found.add(crc);
             crcs.insert((kind, row.key), crc);
             rows.push(row);
         }
     }
-    if (found.rows, found.digest) != (meta.rows, meta.digest) {
-        let damage =
-            format!("{} rows of what is open were committed, and {} can be read", meta.rows, found.rows);
-        return Err(failure::damaged(layout, damage));
-    }
+    compare(layout, "rows of what is open", meta.live, found)?;
     Ok((rows, crcs))
+}
+
+/// Compares what is there with what was committed.
+pub(crate) fn compare(layout: &Layout, what: &str, were: Sum, are: Sum) -> Result<(), JournalError> {
+    if were == are {
+        return Ok(());
+    }
+    let damage = if were.count == are.count {
+        format!("the {what} are not those that were committed")
+    } else {
+        format!("{} {what} were committed, and {} can be read", were.count, are.count)
+    };
+    Err(failure::damaged(layout, damage))
 }

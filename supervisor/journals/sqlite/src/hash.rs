@@ -30,6 +30,38 @@ pub(crate) fn piece(job: u64, at: u64, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
+/// Of what is known of a job's output as a whole.
+pub(crate) fn put_out(job: u64, total: u64, pieces: Sum) -> u32 {
+    let numbers = [job, total, pieces.count, pieces.digest];
+    numbers.iter().fold(0, |crc, number| crc32c::crc32c_append(crc, &number.to_le_bytes()))
+}
+
+/// How many things there are, and their checksums in one number that does not depend on their order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) count: u64,
+    pub(crate) digest: u64,
+}
+
+impl Sum {
+    pub(crate) const fn add(&mut self, crc: u32) {
+        self.count = self.count.wrapping_add(1);
+        self.digest ^= spread(crc);
+    }
+
+    /// Takes out what was added.
+    pub(crate) const fn remove(&mut self, crc: u32) {
+        self.count = self.count.wrapping_sub(1);
+        self.digest ^= spread(crc);
+    }
+}
+
+/// Checksums are linear: of plain ones, three wrong ones can add up to a right one.
+const fn spread(crc: u32) -> u64 {
+    let spread = (crc as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    spread ^ (spread >> 29)
+}
+
 fn text(crc: u32, text: &str) -> u32 {
     bytes(crc, text.as_bytes())
 }

@@ -6,16 +6,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::millis;
-use fanin_protocol::{Record, RowKind, Seq};
-use fanin_supervisor::journal::{
-    Batch, Change, Journal, JournalError, JournalReader, Opened, OutputChange, Row,
-};
-use rusqlite::{Connection, TransactionBehavior, params};
+use fanin_protocol::{FORMAT_VERSION, Record, RowKind, Seq};
+use fanin_supervisor::journal::{Batch, Change, Journal, JournalError, JournalReader, Opened, Row};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use crate::ballast::{self, Ballast};
 use crate::database::{self, Meta, RowSums, signed};
 use crate::layout::Layout;
 use crate::mark::{Mark, Reached};
+use crate::outputs::write_outputs;
 use crate::owner::Ownership;
 use crate::prune::Pruning;
 use crate::reader::StoreReader;
@@ -55,6 +54,7 @@ pub struct SqliteJournal {
     commits: u64,
     /// Why nothing is written any more (C-4).
     failed: Option<JournalError>,
+    is_loaded: bool,
     /// Last, so that the store is whole before another can have it.
     _owner: Ownership,
 }
@@ -73,17 +73,25 @@ impl SqliteJournal {
         if !options.allow_network_fs {
             refuse_network(&layout)?;
         }
+        database::refuse_unowned(&layout)?;
         let owner = Ownership::take(&layout)?;
-        let connection = database::open(&layout)?;
+        let reached = Mark::look(&layout);
+        let connection = database::open(&layout, reached.as_ref())?;
         let mut meta = Meta::read(&connection, &layout)?;
         let place = database::place(&layout)?;
-        if meta.place != place {
-            adopt(&layout, &connection, &mut meta, place, options.adopt)?;
+        let is_copy = meta.place != place;
+        if is_copy && !options.adopt {
+            return Err(copied(&layout, &meta));
         }
-        let (mark, reached) = Mark::open(&layout)?;
-        let notes = against_mark(&layout, &meta, reached.as_ref())?;
-        let tail = database::tail(&meta);
+        let notes = against_mark(&connection, &layout, &meta, reached.as_ref())?;
+        let tail = database::tail(&connection, &layout, &meta)?;
         database::check_log(&connection, &layout, &meta, tail, |record| refuse_unknown(&layout, record))?;
+        if is_copy {
+            meta.store = uuid::Uuid::new_v4().simple().to_string();
+            meta.place = place;
+            meta.write(&connection).map_err(|error| failure::of(&layout, &error))?;
+        }
+        let mark = Mark::open(&layout)?;
         let reader = Arc::new(StoreReader::open(&layout.dir)?);
         let ballast = Ballast::take(&layout);
         Ok(Self {
@@ -97,6 +105,7 @@ impl SqliteJournal {
             notes,
             commits: 0,
             failed: None,
+            is_loaded: false,
             layout,
             _owner: owner,
         })
@@ -123,8 +132,9 @@ impl SqliteJournal {
         }
         write_records(&transaction, batch, &mut meta).map_err(sql)?;
         let changed = write_rows(&transaction, batch, &mut meta, crcs).map_err(sql)?;
-        write_outputs(&transaction, batch, meta.ts_ms).map_err(sql)?;
+        write_outputs(&transaction, batch, &mut meta).map_err(sql)?;
         self.pruning.step(&transaction, &mut meta).map_err(sql)?;
+        meta.commits += 1;
         meta.write(&transaction).map_err(sql)?;
         transaction.commit().map_err(sql)?;
         self.commits += 1;
@@ -136,7 +146,8 @@ impl SqliteJournal {
         }
         self.meta = meta;
         let Some(log) = self.meta.log.clone() else { return Ok(()) };
-        let reached = Reached { log, seq: self.meta.head, crc: self.meta.crc };
+        let Meta { head: seq, crc, commits, .. } = self.meta;
+        let reached = Reached { log, seq, crc, commits };
         match self.mark.write(&self.layout, &reached) {
             // The batch is there; a mark that lags behind sees less, and is written with the next.
             Err(JournalError::Full(error)) => {
@@ -148,27 +159,17 @@ impl SqliteJournal {
     }
 }
 
-fn adopt(
-    layout: &Layout,
-    connection: &Connection,
-    meta: &mut Meta,
-    place: String,
-    is_wanted: bool,
-) -> Result<(), JournalError> {
-    if !is_wanted {
-        return Err(JournalError::Foreign {
-            store: layout.name(),
-            found: format!("it is a copy of store {}, or was moved from another disk", meta.store),
-            known: "stores where they were made; `--adopt` takes a copy over under a name of its own".into(),
-        });
+fn copied(layout: &Layout, meta: &Meta) -> JournalError {
+    JournalError::Foreign {
+        store: layout.name(),
+        found: format!("it is a copy of store {}, or was moved from another disk", meta.store),
+        known: "stores where they were made; `--adopt` takes a copy over under a name of its own".into(),
     }
-    meta.store = uuid::Uuid::new_v4().simple().to_string();
-    meta.place = place;
-    meta.write(connection).map_err(|error| failure::of(layout, &error))
 }
 
 /// What was committed once is still there: the mark says how far that was.
 fn against_mark(
+    connection: &Connection,
     layout: &Layout,
     meta: &Meta,
     reached: Option<&Reached>,
@@ -178,27 +179,48 @@ fn against_mark(
         let note = "the high-water mark could not be read and was begun anew".to_owned();
         return Ok(if is_new { Vec::new() } else { vec![note] });
     };
-    let way_out = "`fanin store repair --accept-loss` goes on without them";
-    if meta.log.as_ref() != Some(&reached.log) {
-        let damage = format!(
-            "it was written up to record {} of {}, and its database has another log; {way_out}",
-            reached.seq.0, reached.log
-        );
-        return Err(failure::damaged(layout, damage));
+    lost(connection, layout, meta, reached)?.map_or(Ok(Vec::new()), |lost| {
+        let damage = format!("{lost}; `fanin store repair --accept-loss` goes on without them");
+        Err(failure::damaged(layout, damage))
+    })
+}
+
+/// What the mark has seen and the database has not, in words.
+pub(crate) fn lost(
+    connection: &Connection,
+    layout: &Layout,
+    meta: &Meta,
+    reached: &Reached,
+) -> Result<Option<String>, JournalError> {
+    let Reached { log, seq, crc, commits } = reached;
+    if meta.log.as_ref() != Some(log) {
+        return Ok(Some(format!("it has another log than the one with records 1 to {} of {log}", seq.0)));
     }
-    if reached.seq > meta.head {
-        let damage = format!(
-            "records {} to {} were committed and are gone; {way_out}",
-            meta.head.0 + 1,
-            reached.seq.0
-        );
-        return Err(failure::damaged(layout, damage));
+    if *seq > meta.head {
+        let first = meta.head.0 + 1;
+        return Ok(Some(format!("records {first} to {} were committed and are gone", seq.0)));
     }
-    Ok(Vec::new())
+    if *commits > meta.commits {
+        let batches = commits - meta.commits;
+        return Ok(Some(format!("the last changes of rows and outputs are gone ({batches} batches)")));
+    }
+    // An older record is gone with age, or is the one before the oldest.
+    let there = if *seq < meta.oldest { None } else { database::crc(connection, layout, *seq)? };
+    Ok(match there {
+        Some(there) if there != *crc => Some(format!("record {} is not the one that was committed", seq.0)),
+        Some(_) | None => None,
+    })
 }
 
 /// A record that says something which this program does not know and may not pass over (ST-6).
 fn refuse_unknown(layout: &Layout, record: &fanin_protocol::Envelope) -> Result<(), JournalError> {
+    if record.v > FORMAT_VERSION {
+        return Err(JournalError::Foreign {
+            store: layout.name(),
+            found: format!("record {} has format {}", record.seq.0, record.v),
+            known: format!("records of format {FORMAT_VERSION}"),
+        });
+    }
     match record.record() {
         Ok(Some(_)) => Ok(()),
         Ok(None) if record.ignorable => Ok(()),
@@ -270,72 +292,35 @@ fn write_rows(
     let mut drop_row = connection.prepare_cached("DELETE FROM live WHERE kind = ?1 AND key = ?2")?;
     let mut retire =
         connection.prepare_cached("INSERT OR REPLACE INTO retired VALUES(?1, ?2, ?3, ?4, ?5, ?6)")?;
+    let mut was = connection.prepare_cached("SELECT crc FROM retired WHERE kind = ?1 AND key = ?2")?;
     let mut changed = Vec::with_capacity(batch.rows.len());
     for change in &batch.rows {
         let (Change::Put(row) | Change::Retire(row)) = change;
         let place = (row.kind, row.key);
         if let Some(before) = crcs.get(&place) {
-            meta.fold(*before);
-            meta.rows -= 1;
+            meta.live.remove(*before);
         }
         let crc = hash::row(row);
         let Row { kind, key, id, body } = row;
         match change {
             Change::Put(_) => {
                 put.execute(params![kind.as_str(), signed(*key), id, &**body, crc])?;
-                meta.fold(crc);
-                meta.rows += 1;
+                meta.live.add(crc);
                 changed.push((place, Some(crc)));
             }
             Change::Retire(_) => {
                 drop_row.execute(params![kind.as_str(), signed(*key)])?;
+                let before = was.query_row(params![kind.as_str(), signed(*key)], |row| row.get(0));
+                if let Some(before) = before.optional()? {
+                    meta.retired.remove(before);
+                }
+                meta.retired.add(crc);
                 retire.execute(params![kind.as_str(), signed(*key), id, &**body, crc, signed(meta.ts_ms)])?;
                 changed.push((place, None));
             }
         }
     }
     Ok(changed)
-}
-
-fn write_outputs(connection: &Connection, batch: &Batch, at_ms: u64) -> rusqlite::Result<()> {
-    if batch.outputs.is_empty() {
-        return Ok(());
-    }
-    let mut insert = connection.prepare_cached("INSERT OR REPLACE INTO output VALUES(?1, ?2, ?3, ?4)")?;
-    let mut clear = connection.prepare_cached("DELETE FROM output WHERE job = ?1")?;
-    let mut total = connection.prepare_cached("INSERT OR REPLACE INTO put_out VALUES(?1, ?2, ?3)")?;
-    for change in &batch.outputs {
-        match change {
-            OutputChange::Append { job, at, bytes } => {
-                insert.execute(params![
-                    signed(job.0),
-                    signed(*at),
-                    &**bytes,
-                    hash::piece(job.0, *at, bytes)
-                ])?;
-                total.execute(params![signed(job.0), signed(at + bytes.len() as u64), signed(at_ms)])?;
-            }
-            OutputChange::Replace { job, pieces, total: bytes } => {
-                clear.execute([signed(job.0)])?;
-                for (at, piece) in pieces {
-                    insert.execute(params![
-                        signed(job.0),
-                        signed(*at),
-                        &**piece,
-                        hash::piece(job.0, *at, piece)
-                    ])?;
-                }
-                if pieces.is_empty() {
-                    connection
-                        .prepare_cached("DELETE FROM put_out WHERE job = ?1")?
-                        .execute([signed(job.0)])?;
-                } else {
-                    total.execute(params![signed(job.0), signed(*bytes), signed(at_ms)])?;
-                }
-            }
-        }
-    }
-    Ok(())
 }
 
 impl Journal for SqliteJournal {
@@ -346,6 +331,7 @@ impl Journal for SqliteJournal {
     fn load(&mut self) -> Result<Opened, JournalError> {
         let (rows, crcs) = database::live(&self.connection, &self.layout, &self.meta)?;
         self.crcs = crcs;
+        self.is_loaded = true;
         let Meta { log, head, ts_ms, .. } = self.meta.clone();
         Ok(Opened { log, head, ts_ms, rows, notes: self.notes.clone() })
     }
@@ -353,6 +339,10 @@ impl Journal for SqliteJournal {
     fn append(&mut self, batch: &Batch) -> Result<(), JournalError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
+        }
+        if !self.is_loaded {
+            // The sum of the rows is kept by what they were.
+            self.load()?;
         }
         let follows = batch.records.iter().zip(batch.after.0 + 1..).all(|(record, seq)| record.seq.0 == seq);
         let is_next = batch.after == self.meta.head && batch.epoch >= self.meta.epoch;

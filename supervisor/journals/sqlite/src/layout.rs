@@ -14,13 +14,15 @@ pub(crate) const MINOR: i32 = 0;
 pub(crate) const VERSION: i32 = MAJOR * 1000 + MINOR;
 
 /// The tables. A row of `live` is a thing as it is now; one of `retired` is over and is found by its id. Each row has a
-/// checksum of its own, since SQLite has none for its pages.
+/// checksum of its own, since SQLite has none for its pages, and `meta` a sum of them, so that a row that vanished is
+/// missed. A row of `put_out` does the same for the pieces of one job.
 pub(crate) const SCHEMA: &str = "
 CREATE TABLE meta(
     id INTEGER PRIMARY KEY CHECK(id = 1), store TEXT NOT NULL, place TEXT NOT NULL, log TEXT, head INTEGER NOT NULL,
-    ts_ms INTEGER NOT NULL, crc INTEGER NOT NULL, epoch INTEGER NOT NULL, rows INTEGER NOT NULL,
-    digest INTEGER NOT NULL, oldest INTEGER NOT NULL, oldest_crc INTEGER NOT NULL, checked INTEGER NOT NULL,
-    own INTEGER NOT NULL) STRICT;
+    ts_ms INTEGER NOT NULL, crc INTEGER NOT NULL, epoch INTEGER NOT NULL, commits INTEGER NOT NULL,
+    live INTEGER NOT NULL, live_digest INTEGER NOT NULL, retired INTEGER NOT NULL, retired_digest INTEGER NOT NULL,
+    outputs INTEGER NOT NULL, outputs_digest INTEGER NOT NULL, oldest INTEGER NOT NULL,
+    oldest_crc INTEGER NOT NULL, checked INTEGER NOT NULL, own INTEGER NOT NULL) STRICT;
 CREATE TABLE log(
     seq INTEGER PRIMARY KEY, ts_ms INTEGER NOT NULL, v INTEGER NOT NULL, kind TEXT NOT NULL,
     ignorable INTEGER NOT NULL, ids BLOB NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL) STRICT;
@@ -31,10 +33,14 @@ CREATE TABLE retired(
     kind TEXT NOT NULL, key INTEGER NOT NULL, id TEXT NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL,
     at_ms INTEGER NOT NULL, PRIMARY KEY(kind, key)) STRICT, WITHOUT ROWID;
 CREATE INDEX retired_id ON retired(kind, id);
+CREATE INDEX retired_at ON retired(at_ms);
 CREATE TABLE output(
     job INTEGER NOT NULL, at INTEGER NOT NULL, bytes BLOB NOT NULL, crc INTEGER NOT NULL,
     PRIMARY KEY(job, at)) STRICT;
-CREATE TABLE put_out(job INTEGER PRIMARY KEY, total INTEGER NOT NULL, at_ms INTEGER NOT NULL) STRICT;
+CREATE TABLE put_out(
+    job INTEGER PRIMARY KEY, total INTEGER NOT NULL, pieces INTEGER NOT NULL, digest INTEGER NOT NULL,
+    crc INTEGER NOT NULL, at_ms INTEGER NOT NULL) STRICT;
+CREATE INDEX put_out_at ON put_out(at_ms);
 ";
 
 /// The files of a store.
@@ -72,6 +78,15 @@ impl Layout {
     /// Makes the folder, for its owner's eyes alone.
     pub(crate) fn make(&self) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)
+    }
+
+    /// Brings to disk that the files are there, and the folder itself.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        File::open(&self.dir)?.sync_all()?;
+        match self.dir.canonicalize()?.parent() {
+            Some(above) => File::open(above)?.sync_all(),
+            None => Ok(()),
+        }
     }
 }
 

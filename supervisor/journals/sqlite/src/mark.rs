@@ -24,6 +24,8 @@ pub(crate) struct Reached {
     pub(crate) seq: Seq,
     /// The checksum of that record.
     pub(crate) crc: u32,
+    /// Batches that were committed: one without records moves nothing else.
+    pub(crate) commits: u64,
 }
 
 /// The file.
@@ -38,17 +40,15 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Opens the mark, and says what it shows: `None` where neither half can be read.
-    pub(crate) fn open(layout: &Layout) -> Result<(Self, Option<Reached>), JournalError> {
+    /// Opens the mark to go on with it.
+    pub(crate) fn open(layout: &Layout) -> Result<Self, JournalError> {
         let io = |error: std::io::Error| failure::of_file(layout, "hwm", &error);
         let file = layout::open_private(&layout.mark()).map_err(io)?;
-        let reached = read(&file).map_err(io)?;
-        let turn = reached.as_ref().map_or(0, |(_, turn)| turn + 1);
-        let mark = Self { file, turn, is_dirty: false, synced: Instant::now(), syncs: 0 };
-        Ok((mark, reached.map(|(reached, _)| reached)))
+        let turn = read(&file).map_err(io)?.map_or(0, |(_, turn)| turn + 1);
+        Ok(Self { file, turn, is_dirty: false, synced: Instant::now(), syncs: 0 })
     }
 
-    /// What a mark shows, for one who does not own the store.
+    /// What a mark shows: `None` where neither half can be read. It makes no file.
     pub(crate) fn look(layout: &Layout) -> Option<Reached> {
         let file = File::open(layout.mark()).ok()?;
         read(&file).ok().flatten().map(|(reached, _)| reached)
@@ -78,13 +78,14 @@ impl Mark {
 fn encode(reached: &Reached) -> [u8; SLOT] {
     let mut slot = [0; SLOT];
     let log = reached.log.to_string();
-    let parts: [&[u8]; 4] = [
+    let parts: [&[u8]; 5] = [
         &reached.seq.0.to_le_bytes(),
+        &reached.commits.to_le_bytes(),
         &reached.crc.to_le_bytes(),
         &[u8::try_from(log.len()).unwrap_or(0)],
         log.as_bytes(),
     ];
-    let mut rest = &mut slot[..NAME + 13];
+    let mut rest = &mut slot[..NAME + 21];
     for part in parts {
         let (here, behind) = rest.split_at_mut(part.len().min(rest.len()));
         here.copy_from_slice(part.get(..here.len()).unwrap_or_default());
@@ -103,11 +104,17 @@ fn decode(slot: &[u8]) -> Option<Reached> {
         return None;
     }
     let (seq, body) = body.split_first_chunk::<8>()?;
+    let (commits, body) = body.split_first_chunk::<8>()?;
     let (crc, body) = body.split_first_chunk::<4>()?;
     let (len, name) = body.split_first()?;
     let log = std::str::from_utf8(name.get(..usize::from(*len))?).ok()?;
     let log = LogId::parse(log).ok()?;
-    Some(Reached { log, seq: Seq(u64::from_le_bytes(*seq)), crc: u32::from_le_bytes(*crc) })
+    Some(Reached {
+        log,
+        seq: Seq(u64::from_le_bytes(*seq)),
+        crc: u32::from_le_bytes(*crc),
+        commits: u64::from_le_bytes(*commits),
+    })
 }
 
 /// The further of the two halves, and its turn.
@@ -121,7 +128,7 @@ fn read(file: &File) -> std::io::Result<Option<(Reached, u64)>> {
             Err(error) => return Err(error),
         }
         if let Some(reached) = decode(&slot)
-            && best.as_ref().is_none_or(|(known, _): &(Reached, u64)| known.seq <= reached.seq)
+            && best.as_ref().is_none_or(|(known, _): &(Reached, u64)| known.commits <= reached.commits)
         {
             best = Some((reached, turn));
         }
@@ -138,9 +145,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::of(dir.path());
         let log = LogId::from_uuid([7; 16]);
-        let reached = |seq| Reached { log: log.clone(), seq: Seq(seq), crc: 9 };
-        let (mut mark, shown) = Mark::open(&layout).unwrap();
-        assert_eq!(shown, None);
+        let reached = |seq| Reached { log: log.clone(), seq: Seq(seq), crc: 9, commits: seq };
+        assert_eq!(Mark::look(&layout), None);
+        let mut mark = Mark::open(&layout).unwrap();
         mark.write(&layout, &reached(1)).unwrap();
         mark.write(&layout, &reached(2)).unwrap();
         let bytes = std::fs::read(layout.mark()).unwrap();

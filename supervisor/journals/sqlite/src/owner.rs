@@ -5,12 +5,15 @@ use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::process;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fanin_supervisor::journal::JournalError;
 
 use crate::failure;
 use crate::layout::{self, Layout};
+
+/// How long others may look at the lock before that counts as owning it.
+const LOOKS: Duration = Duration::from_secs(1);
 
 /// The ownership of a store, for as long as it lives. The descriptor is closed in children.
 #[derive(Debug)]
@@ -32,19 +35,35 @@ impl Ownership {
     pub(crate) fn take(layout: &Layout) -> Result<Self, JournalError> {
         let io = |error: std::io::Error| failure::of_file(layout, "owner.lock", &error);
         let mut lock = layout::open_private(&layout.owner()).map_err(io)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
+        let until = Instant::now() + LOOKS;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(io(error)),
+            }
+            // One who only looks shares the lock, and is gone in a moment.
+            let is_looked_at = lock.try_lock_shared().is_ok() && lock.unlock().is_ok();
+            if !is_looked_at || Instant::now() >= until {
                 return Err(JournalError::Owned { store: layout.name(), owner: read(&mut lock) });
             }
-            Err(TryLockError::Error(error)) => return Err(io(error)),
+            std::thread::yield_now();
         }
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        lock.set_len(0).map_err(io)?;
-        lock.rewind().map_err(io)?;
-        writeln!(lock, "process {} since {since} (seconds since 1970)", process::id()).map_err(io)?;
+        if let Err(error) = sign(&mut lock) {
+            // A full disk must not keep anybody from a store; the lock holds without its text.
+            tracing::warn!(%error, "the lock does not say who has it");
+        }
         Ok(Self { _lock: lock })
     }
+}
+
+/// Writes who has it. The old text is cut last, so that a reader finds one at any time.
+fn sign(lock: &mut File) -> std::io::Result<()> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let text = format!("process {} since {since} (seconds since 1970)\n", process::id());
+    lock.rewind()?;
+    lock.write_all(text.as_bytes())?;
+    lock.set_len(text.len() as u64)
 }
 
 impl Owner {

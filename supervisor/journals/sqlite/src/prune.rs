@@ -39,14 +39,25 @@ pub(crate) fn prune(connection: &Connection, meta: &mut Meta, now_ms: u64) -> ru
         }
     }
     let limit = signed(PRUNE_STEP);
-    let rows =
-        "DELETE FROM retired WHERE (kind, key) IN (SELECT kind, key FROM retired WHERE at_ms < ?1 LIMIT ?2)";
-    connection.execute(rows, params![signed(before_ms), limit])?;
-    // Outputs of jobs whose row is gone.
-    let gone = "SELECT job FROM put_out WHERE at_ms < ?1 LIMIT ?2";
-    connection
-        .execute(&format!("DELETE FROM output WHERE job IN ({gone})"), params![signed(before_ms), limit])?;
-    connection
-        .execute(&format!("DELETE FROM put_out WHERE job IN ({gone})"), params![signed(before_ms), limit])?;
+    let rows = "DELETE FROM retired WHERE (kind, key) IN (SELECT kind, key FROM retired WHERE at_ms < ?1 ORDER BY at_ms \
+                LIMIT ?2) RETURNING crc";
+    for crc in gone(connection, rows, before_ms)? {
+        meta.retired.remove(crc);
+    }
+    let jobs = "SELECT job FROM put_out WHERE at_ms < ?1 ORDER BY at_ms LIMIT ?2";
+    let pieces = format!("DELETE FROM output WHERE job IN ({jobs})");
+    connection.prepare_cached(&pieces)?.execute(params![signed(before_ms), limit])?;
+    for crc in
+        gone(connection, &format!("DELETE FROM put_out WHERE job IN ({jobs}) RETURNING crc"), before_ms)?
+    {
+        meta.outputs.remove(crc);
+    }
     Ok(())
+}
+
+/// Deletes, and says what the checksums of the deleted were.
+fn gone(connection: &Connection, delete: &str, before_ms: u64) -> rusqlite::Result<Vec<u32>> {
+    let mut delete = connection.prepare_cached(delete)?;
+    let gone = delete.query_map(params![signed(before_ms), signed(PRUNE_STEP)], |row| row.get(0))?;
+    gone.collect()
 }

@@ -4,16 +4,14 @@
 use std::fmt;
 use std::path::Path;
 
-use bytes::Bytes;
 use fanin_protocol::{Lifetime, RowKind, Seq};
 use fanin_supervisor::journal::{JournalError, JournalReader, RecordPage, Row, StoredOutput};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::database::{self, Meta, RECORD, signed, unreadable, unsigned};
-use crate::failure;
-use crate::hash;
+use crate::database::{self, Meta, RECORD, signed, unreadable};
 use crate::layout::Layout;
+use crate::{failure, hash, outputs};
 
 /// A way to read a store.
 pub struct StoreReader {
@@ -68,13 +66,9 @@ impl JournalReader for StoreReader {
         self.look(|connection, meta| {
             let sql = |error| unreadable(&self.layout, &error);
             let first = from.0.max(meta.oldest.0).max(1);
-            let before = "SELECT crc FROM log WHERE seq = ?1";
             let mut before = match first {
                 first if first == meta.oldest.0 => Some(meta.oldest_crc),
-                first => connection
-                    .prepare_cached(before)
-                    .and_then(|mut get| get.query_row([signed(first - 1)], |row| row.get(0)).optional())
-                    .map_err(sql)?,
+                first => database::crc(connection, &self.layout, Seq(first - 1))?,
             };
             let query = format!("SELECT {RECORD} FROM log WHERE seq >= ?1 ORDER BY seq LIMIT ?2");
             let mut statement = connection.prepare_cached(&query).map_err(sql)?;
@@ -97,7 +91,7 @@ impl JournalReader for StoreReader {
                 before = Some(found.crc);
                 records.push(found.record);
             }
-            if records.is_empty() && first <= meta.head.0 {
+            if records.is_empty() && max > 0 && first <= meta.head.0 {
                 return Err(failure::damaged(&self.layout, format!("record {first} is missing")));
             }
             Ok(RecordPage { log: meta.log.clone(), oldest: meta.oldest, head: meta.head, records })
@@ -136,33 +130,18 @@ impl JournalReader for StoreReader {
             let rows = statement
                 .query_map(params![kind.as_str(), signed(from), limit], |row| database::thing(kind, row))
                 .map_err(sql)?;
-            rows.map(|row| self.checked(row.map_err(sql)?)).collect()
+            let rows = rows.map(|row| self.checked(row.map_err(sql)?)).collect::<Result<Vec<_>, _>>()?;
+            // A page of the database that is read twice, or out of turn.
+            if rows.is_sorted_by(|one, next| one.key < next.key) {
+                return Ok(rows);
+            }
+            let damage = format!("rows of {} come twice or out of order", kind.as_str());
+            Err(failure::damaged(&self.layout, damage))
         })
     }
 
     fn output(&self, job: Lifetime) -> Result<Option<StoredOutput>, JournalError> {
-        self.look(|connection, _| {
-            let sql = |error| unreadable(&self.layout, &error);
-            let mut total =
-                connection.prepare_cached("SELECT total FROM put_out WHERE job = ?1").map_err(sql)?;
-            let total = total.query_row([signed(job.0)], |row| row.get(0)).optional().map_err(sql)?;
-            let Some(total) = total.map(unsigned) else { return Ok(None) };
-            let query = "SELECT at, bytes, crc FROM output WHERE job = ?1 ORDER BY at";
-            let mut statement = connection.prepare_cached(query).map_err(sql)?;
-            let rows = statement.query_map([signed(job.0)], |row| {
-                Ok((unsigned(row.get(0)?), row.get::<_, Vec<u8>>(1)?, row.get::<_, u32>(2)?))
-            });
-            let mut pieces = Vec::new();
-            for row in rows.map_err(sql)? {
-                let (at, bytes, crc) = row.map_err(sql)?;
-                if hash::piece(job.0, at, &bytes) != crc {
-                    let damage = format!("output of job {} at byte {at} does not fit its checksum", job.0);
-                    return Err(failure::damaged(&self.layout, damage));
-                }
-                pieces.push((at, Bytes::from(bytes)));
-            }
-            Ok(Some(StoredOutput { pieces, total }))
-        })
+        self.look(|connection, _| outputs::read(connection, &self.layout, job))
     }
 }
 

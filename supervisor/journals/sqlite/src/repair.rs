@@ -8,6 +8,7 @@ use fanin_supervisor::journal::JournalError;
 use rusqlite::{Connection, params};
 
 use crate::database::{self, Meta, RECORD, signed};
+use crate::hash::Sum;
 use crate::journal::now_ms;
 use crate::layout::Layout;
 use crate::mark::{Mark, Reached};
@@ -40,10 +41,10 @@ pub fn repair_accept_loss(dir: impl AsRef<Path>, log: &LogId) -> Result<Repaired
     let owner = Ownership::take(&layout)?;
     let kept = layout.dir.join(format!("damaged-{}", now_ms()));
     copy(&layout, &kept)?;
-    let connection = database::open(&layout)?;
+    let reached = Mark::look(&layout);
+    let connection = database::open(&layout, reached.as_ref())?;
     let sql = |error| failure::of(&layout, &error);
     let mut meta = Meta::read(&connection, &layout)?;
-    let reached = Mark::look(&layout);
     let end = reached.as_ref().map_or(meta.head, |reached| reached.seq.max(meta.head));
     let mut lost = Vec::new();
     let transaction = connection.unchecked_transaction().map_err(sql)?;
@@ -58,12 +59,13 @@ pub fn repair_accept_loss(dir: impl AsRef<Path>, log: &LogId) -> Result<Repaired
     transaction.execute("DELETE FROM log", []).map_err(sql)?;
     (meta.log, meta.head, meta.crc) = (Some(log.clone()), end, 0);
     (meta.oldest, meta.oldest_crc, meta.checked) = (end.next(), 0, end);
+    meta.commits = reached.as_ref().map_or(0, |reached| reached.commits).max(meta.commits) + 1;
     meta.write(&transaction).map_err(sql)?;
     transaction.commit().map_err(sql)?;
-    let (mut mark, _) = Mark::open(&layout)?;
+    let mut mark = Mark::open(&layout)?;
     // Both halves, so that none shows the old log.
     for _ in 0..2 {
-        mark.write(&layout, &Reached { log: log.clone(), seq: end, crc: 0 })?;
+        mark.write(&layout, &Reached { log: log.clone(), seq: end, crc: 0, commits: meta.commits })?;
     }
     mark.sync(&layout)?;
     drop(owner);
@@ -96,7 +98,7 @@ fn drop_damaged_rows(
 ) -> Result<Vec<String>, JournalError> {
     let sql = |error| failure::of(layout, &error);
     let mut lost = Vec::new();
-    (meta.rows, meta.digest) = (0, 0);
+    meta.live = Sum::default();
     for kind in RowKind::ALL {
         let mut damaged = Vec::new();
         let query = "SELECT key, id, body, crc FROM live WHERE kind = ?1 ORDER BY key";
@@ -105,8 +107,7 @@ fn drop_damaged_rows(
         while let Some(row) = rows.next().map_err(sql)? {
             let (row, crc) = database::thing(kind, row).map_err(sql)?;
             if hash::row(&row) == crc {
-                meta.rows += 1;
-                meta.fold(crc);
+                meta.live.add(crc);
             } else {
                 damaged.push(row.key);
             }
