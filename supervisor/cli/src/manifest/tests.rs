@@ -192,13 +192,12 @@ budget = 1
 "#,
         &expect![[r#"
             m.toml:3:2: budget: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, limits, task
-            m.toml:6:1: agent: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
-            m.toml:7:1: prompt: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
-            m.toml:8:1: stdin: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
-            m.toml:11:1: resume: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
-            m.toml:12:1: depends: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
-            m.toml:13:1: on_failed_dependency: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
-            m.toml:14:1: budget: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, output_bytes_max
+            m.toml:6:1: agent: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
+            m.toml:7:1: prompt: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
+            m.toml:8:1: stdin: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
+            m.toml:12:1: depends: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
+            m.toml:13:1: on_failed_dependency: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
+            m.toml:14:1: budget: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
         "#]],
     );
 }
@@ -460,7 +459,7 @@ fn limits_that_contradict_are_refused_with_both_names() {
     check(
         "limits = { grace = '1s', shell = 'x', retries = 51, timeout = '0s' }\n[[task]]\nshell = 'true'",
         &expect![[r#"
-            m.toml:1:12: limits.grace: unknown key; the keys here are timeout, idle, queue_timeout, start_timeout, total_timeout, retries
+            m.toml:1:12: limits.grace: unknown key; the keys here are timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume
             m.toml:1:26: limits.shell: unknown key; it belongs into a [[task]]
             m.toml:1:49: limits.retries: must be a whole number from 0 to 50, not 51
             m.toml:1:63: limits.timeout: `0s` would end it before it began; leave it out for no limit
