@@ -146,7 +146,9 @@ impl Stored {
         }
         let (status, cause, reason) = match job.status {
             Status::Queued => (Status::Queued, None, Reason::Unowned),
-            _ => (Status::Error, Some(Cause::Interrupted), Reason::NotRecovered),
+            Status::Running | Status::Completed | Status::Error | Status::Cancelled => {
+                (Status::Error, Some(Cause::Interrupted), Reason::NotRecovered)
+            }
         };
         JobInfo { status, cause, phase: Some(reason.phase().to_owned()), why: vec![reason], ..job }
     }

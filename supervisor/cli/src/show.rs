@@ -201,14 +201,11 @@ fn marks(stored: &Stored, group: &GroupInfo) -> Result<Marks, LookError> {
         }
         for record in page {
             let StoredRecord::Known(entry) = record else { continue };
-            match &entry.record {
-                Record::GroupFired(fired) if fired.group == group.group => {
-                    marks.barrier_ms = Some(entry.ts_ms);
-                }
-                Record::MessageTaken(taken) if taken.keys.contains(&group.group) => {
-                    marks.wake_ms = Some(entry.ts_ms);
-                }
-                _ => {}
+            if matches!(&entry.record, Record::GroupFired(fired) if fired.group == group.group) {
+                marks.barrier_ms = Some(entry.ts_ms);
+            }
+            if matches!(&entry.record, Record::MessageTaken(taken) if taken.keys.contains(&group.group)) {
+                marks.wake_ms = Some(entry.ts_ms);
             }
         }
     }
