@@ -389,3 +389,6 @@ impl Journal for SqliteJournal {
 pub(crate) fn now_ms() -> u64 {
     millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;
