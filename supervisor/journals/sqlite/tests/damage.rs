@@ -1,5 +1,10 @@
 //! Bytes that flip and files that are cut: what is shown afterwards is what was committed, or nothing is shown.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails"
+)]
 
 mod common;
 
@@ -267,10 +272,8 @@ fn damage_in_the_middle_is_named_and_what_comes_before_is_read() {
     let mut journal = open(dir.path()).unwrap();
     journal.append(&batch(0, 500)).unwrap();
     drop(journal);
-    let connection = rusqlite::Connection::open(dir.path().join("store.db")).unwrap();
     // As a lost write: the record is not the one that was committed, and fits no other.
-    connection.execute("UPDATE log SET ts_ms = ts_ms + 1 WHERE seq = 250", []).unwrap();
-    drop(connection);
+    sql(dir.path(), "UPDATE log SET ts_ms = ts_ms + 1 WHERE seq = 250");
     let told = open(dir.path()).unwrap_err();
     assert!(told.to_string().contains("record 250 "), "{told}");
     let reader = StoreReader::open(dir.path()).unwrap();
@@ -282,17 +285,56 @@ fn damage_in_the_middle_is_named_and_what_comes_before_is_read() {
     ));
 }
 
+/// A change to a store behind its back.
+fn sql(dir: &Path, text: &str) {
+    let connection = rusqlite::Connection::open(dir.join("store.db")).unwrap();
+    connection.execute_batch(text).unwrap();
+}
+
 #[test]
-fn a_record_behind_another_past_is_refused() {
+fn a_record_of_another_past_is_refused() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    open(dir.path()).unwrap().append(&batch(0, 5)).unwrap();
+    let mut past = batch(0, 5);
+    past.records[1].ts_ms += 1;
+    past.records[2].ts_ms += 1;
+    open(other.path()).unwrap().append(&past).unwrap();
+    // It is whole and has a checksum of its own, which covers a record before it that was never here.
+    let swap = "UPDATE log SET (ts_ms, crc) = (SELECT ts_ms, crc FROM other.log WHERE seq = 3) WHERE seq = 3";
+    let attach = format!("ATTACH '{}' AS other;", other.path().join("store.db").display());
+    sql(dir.path(), &format!("{attach} {swap}"));
+    let told = open(dir.path()).unwrap_err();
+    assert!(told.to_string().contains("record 3 "), "{told}");
+    let page = StoreReader::open(dir.path()).unwrap().page(Seq(1), 10).unwrap();
+    assert_eq!(page.records, batch(0, 2).records);
+}
+
+#[test]
+fn what_vanished_or_is_an_older_one_is_missed() {
     let dir = tempfile::tempdir().unwrap();
+    let out = |at, bytes: &'static str| OutputChange::Append { job: Lifetime(3), at, bytes: bytes.into() };
     let mut journal = open(dir.path()).unwrap();
-    journal.append(&batch(0, 5)).unwrap();
+    let rows = |body| vec![put(RowKind::Job, 1, "a", body), retire(RowKind::Job, 2, "b", body)];
+    let outputs = vec![out(0, "x"), out(1, "y")];
+    journal.append(&Batch { rows: rows("early"), outputs, ..batch(0, 2) }).unwrap();
     drop(journal);
-    // A record that is whole, with a checksum of its own, in the place of another.
-    let connection = rusqlite::Connection::open(dir.path().join("store.db")).unwrap();
-    let swap = "UPDATE log SET (ts_ms, v, kind, ignorable, body, crc) = \
-                (SELECT ts_ms, v, kind, ignorable, body, crc FROM log WHERE seq = 4) WHERE seq = 3";
-    connection.execute(swap, []).unwrap();
-    drop(connection);
-    assert_eq!(open(dir.path()).unwrap_err().code(), "store_damaged");
+    sql(dir.path(), "CREATE TABLE kept AS SELECT * FROM live");
+    let mut journal = open(dir.path()).unwrap();
+    journal.load().unwrap();
+    journal.append(&Batch { rows: rows("late"), ..batch(2, 1) }).unwrap();
+    Box::new(journal).close().unwrap();
+    let image = fs::read(dir.path().join("store.db")).unwrap();
+    let seen = |change: &str| {
+        fs::write(dir.path().join("store.db"), &image).unwrap();
+        sql(dir.path(), change);
+        (shown(dir.path()).is_err(), check(dir.path(), |_| {}).is_err())
+    };
+    assert_eq!(seen(""), (false, false));
+    assert_eq!(seen("DELETE FROM live"), (true, true));
+    assert_eq!(seen("INSERT OR REPLACE INTO live SELECT * FROM kept"), (true, true));
+    assert_eq!(seen("DELETE FROM output WHERE at = 1"), (true, true));
+    assert_eq!(seen("UPDATE put_out SET total = 1"), (true, true));
+    // A page of rows cannot know of others: a whole look does.
+    assert_eq!(seen("DELETE FROM retired"), (false, true));
+    assert_eq!(seen("DELETE FROM put_out"), (false, true));
 }
