@@ -145,6 +145,7 @@ async fn read(mut events: Subscription) -> u64 {
         seen += match delivery {
             Delivery::Event(_) => 1,
             Delivery::Lagged { missed, .. } => missed,
+            Delivery::Unreadable { .. } => 0,
         };
     }
     seen

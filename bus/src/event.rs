@@ -122,6 +122,7 @@ impl fmt::Display for Delivery {
         match self {
             Self::Event(event) => event.fmt(f),
             Self::Lagged { from, to, missed } => write!(f, "missed {missed} records, {from} to {to}"),
+            Self::Unreadable { at, problem } => write!(f, "record {at} cannot be read: {problem}"),
         }
     }
 }
@@ -163,5 +164,13 @@ pub enum Delivery {
         /// How many: all records of the log from `from` to `to`, since nobody can say which the filter would have let
         /// through.
         missed: u64,
+    },
+    /// What is kept outside of memory could not be read from this record on. Nothing follows: a later subscription may
+    /// try again.
+    Unreadable {
+        /// The first record that could not be read.
+        at: Seq,
+        /// Why, in words.
+        problem: Arc<str>,
     },
 }

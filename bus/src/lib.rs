@@ -29,11 +29,13 @@
 
 mod event;
 mod filter;
+mod pages;
 mod snapshot;
 mod subscription;
 
 pub use event::{Delivery, Event};
 pub use fanin_machine::log::EncodeError;
 pub use filter::{Filter, FilterError};
+pub use pages::{Page, PageFuture, Pages};
 pub use snapshot::Snapshot;
 pub use subscription::{Since, SubscribeError, Subscription, TryNextError};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use fanin_machine::log::{Entries, Log, Read, Reader};
 use fanin_protocol::limits::{READ_BATCH, SKIP_BATCHES};
@@ -11,11 +11,12 @@ use fanin_protocol::{Cursor, LogId, Seq};
 
 use crate::event::{Delivery, Event};
 use crate::filter::{Filter, FilterError};
+use crate::pages::{PageFuture, Pages};
 
 /// Where a subscription begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Since {
-    /// At the first record; what is no longer kept is told as [`Delivery::Lagged`].
+    /// At the first record; what is kept nowhere any more is told as [`Delivery::Lagged`].
     Start,
     /// With the next record to come.
     Now,
@@ -89,6 +90,14 @@ pub struct Subscription {
     after: Seq,
     /// Records behind `after` that were taken over from the log.
     taken: Option<Entries>,
+    /// Where older records are read.
+    pages: Option<Arc<dyn Pages>>,
+    /// What is being read there.
+    reading: Option<PageFuture>,
+    /// Up to here the page that was taken over goes, records of unknown kinds too.
+    page_end: Option<Seq>,
+    /// Nothing follows.
+    is_over: bool,
 }
 
 impl Subscription {
@@ -117,7 +126,23 @@ impl Subscription {
     /// [`SubscribeError::Filter`] where the filter cannot be used.
     pub fn after(log: Arc<Log>, seq: Seq, filter: Filter) -> Result<Self, SubscribeError> {
         filter.check()?;
-        Ok(Self { reader: Reader::new(log), filter, after: seq, taken: None })
+        Ok(Self {
+            reader: Reader::new(log),
+            filter,
+            after: seq,
+            taken: None,
+            pages: None,
+            reading: None,
+            page_end: None,
+            is_over: false,
+        })
+    }
+
+    /// Reads what is no longer in memory from here, instead of being told that it was missed (B-5).
+    #[must_use]
+    pub fn over(mut self, pages: Option<Arc<dyn Pages>>) -> Self {
+        self.pages = pages;
+        self
     }
 
     /// Waits for what comes next; `None` once the log was closed and all was read.
@@ -134,6 +159,15 @@ impl Subscription {
         for _ in 0..SKIP_BATCHES {
             if let Some(event) = self.next_taken() {
                 return Poll::Ready(Some(Delivery::Event(event)));
+            }
+            if self.is_over {
+                return Poll::Ready(None);
+            }
+            match self.poll_page(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(delivery)) => return Poll::Ready(Some(delivery)),
+                Poll::Ready(None) if self.taken.is_some() => continue,
+                Poll::Ready(None) => {}
             }
             let Poll::Ready(found) = self.reader.poll_read(cx, self.after, READ_BATCH) else {
                 return Poll::Pending;
@@ -159,6 +193,15 @@ impl Subscription {
         loop {
             if let Some(event) = self.next_taken() {
                 return Ok(Delivery::Event(event));
+            }
+            if self.is_over {
+                return Err(TryNextError::Closed);
+            }
+            match self.poll_page(&mut Context::from_waker(Waker::noop())) {
+                Poll::Pending => return Err(TryNextError::Empty),
+                Poll::Ready(Some(delivery)) => return Ok(delivery),
+                Poll::Ready(None) if self.taken.is_some() => continue,
+                Poll::Ready(None) => {}
             }
             let found = self.reader.log().read(self.after, READ_BATCH);
             if let Some(next) = self.take_over(found) {
@@ -191,7 +234,38 @@ impl Subscription {
         }
         // Given back at once, so that a sleeper holds nothing.
         self.taken = None;
+        if let Some(end) = self.page_end.take() {
+            self.after = self.after.max(end);
+        }
         None
+    }
+
+    /// Goes on with a page that is being read, if there is one. What it had is taken over, or told.
+    fn poll_page(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
+        let Some(reading) = self.reading.as_mut() else { return Poll::Ready(None) };
+        let Poll::Ready(read) = reading.as_mut().poll(cx) else { return Poll::Pending };
+        self.reading = None;
+        let page = match read {
+            Ok(page) => page,
+            Err(problem) => {
+                self.is_over = true;
+                return Poll::Ready(Some(Delivery::Unreadable { at: self.after.next(), problem }));
+            }
+        };
+        self.page_end = Some(page.last);
+        self.taken = Entries::of(self.reader.log().id().clone(), page.entries);
+        // Below what is kept there as well: that is told, and then what is there comes.
+        let from = self.after.next();
+        if page.oldest > from {
+            self.after = Seq(page.oldest.0 - 1);
+            let missed = page.oldest.0 - from.0;
+            return Poll::Ready(Some(Delivery::Lagged { from, to: self.after, missed }));
+        }
+        if self.taken.is_none() {
+            self.after = self.after.max(page.last);
+            self.page_end = None;
+        }
+        Poll::Ready(None)
     }
 
     /// Goes on with what the log had; `None` where that is records to look through.
@@ -199,6 +273,11 @@ impl Subscription {
         match found {
             Read::Entries(entries) => {
                 self.taken = Some(entries);
+                None
+            }
+            Read::Behind { .. } if self.pages.is_some() => {
+                let pages = self.pages.as_ref();
+                self.reading = pages.map(|pages| pages.page(self.after.next(), READ_BATCH));
                 None
             }
             Read::Behind { oldest } => {

@@ -122,6 +122,8 @@ pub enum Code {
     NoOutput,
     /// Failed: it ended well, and left a follow-up unanswered that it had accepted (J-24).
     Unanswered,
+    /// Interrupted: its supervisor ended with it too often, so it was not started again (RE-5).
+    Exhausted,
     /// Failed: the same call again and again, without another one between (SC-15).
     NoProgress,
     /// Failed: a command left with another status than 0.
@@ -154,6 +156,7 @@ impl Code {
             Self::Idle => "idle",
             Self::NoOutput => "no_output",
             Self::Unanswered => "unanswered",
+            Self::Exhausted => "exhausted",
             Self::NoProgress => "no_progress",
             Self::ExitStatus => "exit_status",
             Self::Signal => "signal",

@@ -1,12 +1,14 @@
 //! A record as bytes: an envelope with the kind as a string and the body raw, so that a reader keeps what a newer
 //! writer wrote.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Entry;
-use crate::id::Seq;
+use crate::event::{About, Entry, Within};
+use crate::id::{Fence, GroupId, JobId, Lifetime, Seq, SessionId};
 use crate::limits::NESTING_MAX;
 use crate::record::Record;
 
@@ -49,9 +51,66 @@ pub struct Envelope {
     pub kind: String,
     /// True where a reader that does not know the kind may go on without it.
     pub ignorable: bool,
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "Ids::is_empty")]
+    pub ids: Ids,
     /// The body in MessagePack with field names.
     #[serde(with = "raw")]
     pub body: Bytes,
+}
+
+/// The ids that a record is about, beside those in its body: a `run.ended` names its run alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ids {
+    /// The session at the root of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+    /// The group, or that of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupId>,
+    /// The job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
+    /// Which life of the job's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifetime: Option<Lifetime>,
+    /// The run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Fence>,
+}
+
+impl Ids {
+    fn of(entry: &Entry) -> Self {
+        let About { within, job, lifetime } = &*entry.about;
+        let (session, group) = match within.as_deref() {
+            Some(Within { session, group }) => (session.clone(), group.clone()),
+            None => (None, None),
+        };
+        Self { session, group, job: job.clone(), lifetime: *lifetime, run: entry.run }
+    }
+
+    /// True where it is about the log itself.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The ids as bytes, for a store that keeps them beside the body.
+    ///
+    /// # Errors
+    ///
+    /// [`rmp_serde::encode::Error`] where a value cannot be encoded.
+    pub fn encode(&self) -> Result<Vec<u8>, rmp_serde::encode::Error> {
+        rmp_serde::to_vec_named(self)
+    }
+
+    /// Reads what [`Ids::encode`] made.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError::Envelope`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        bounded(bytes).map_err(DecodeError::Envelope)
+    }
 }
 
 mod raw {
@@ -94,6 +153,7 @@ impl Envelope {
             ts_ms: entry.ts_ms,
             kind: entry.record.kind().to_owned(),
             ignorable: entry.record.is_ignorable(),
+            ids: Ids::of(entry),
             body: entry.record.encode_body()?.into(),
         })
     }
@@ -118,6 +178,19 @@ impl Envelope {
             return Err(DecodeError::Newer { found: envelope.v });
         }
         Ok(envelope)
+    }
+
+    /// The entry of the log; `None` where this program does not know the kind.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError::Body`].
+    pub fn entry(&self) -> Result<Option<Entry>, DecodeError> {
+        let Some(record) = self.record()? else { return Ok(None) };
+        let Ids { session, group, job, lifetime, run } = self.ids.clone();
+        let within = (session.is_some() || group.is_some()).then(|| Arc::new(Within { session, group }));
+        let about = Arc::new(About { within, job, lifetime });
+        Ok(Some(Entry { seq: self.seq, ts_ms: self.ts_ms, about, run, record }))
     }
 
     /// The typed record; `None` where this program does not know the kind.

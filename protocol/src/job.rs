@@ -117,6 +117,10 @@ pub enum Reason {
     Offered,
     /// A message: nobody has asked for it yet.
     Untaken,
+    /// In a store whose owner died: it ran then, and nothing has closed it yet.
+    NotRecovered,
+    /// In a store whose owner died: it waits for another one.
+    Unowned,
 }
 
 impl Reason {
@@ -140,6 +144,8 @@ impl Reason {
             Self::Busy => "busy",
             Self::Offered => "offered",
             Self::Untaken => "untaken",
+            Self::NotRecovered => "interrupted, not recovered yet",
+            Self::Unowned => "unowned",
         }
     }
 }
@@ -187,6 +193,10 @@ impl fmt::Display for Reason {
             Self::Busy => f.write_str("its parent is in a turn"),
             Self::Offered => f.write_str("offered, not acknowledged yet"),
             Self::Untaken => f.write_str("nobody has asked for it yet"),
+            Self::NotRecovered => {
+                f.write_str("its supervisor died while it ran; the next opening of the store closes it")
+            }
+            Self::Unowned => f.write_str("its supervisor died; it waits until the store is opened again"),
         }
     }
 }

@@ -12,6 +12,28 @@ use crate::limits::{
 use crate::spec::{SpecError, millis};
 use crate::text;
 
+/// What becomes of a job whose run was interrupted by the end of its supervisor (RE-4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resume {
+    /// It has failed: what it did may have taken effect.
+    #[default]
+    Fail,
+    /// It is started again from its beginning, [`CRASHED_RUNS_MAX`](crate::limits::CRASHED_RUNS_MAX) times at the most.
+    /// For work that may be done twice.
+    Rerun,
+}
+
+impl Resume {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fail => "fail",
+            Self::Rerun => "rerun",
+        }
+    }
+}
+
 /// Limits of one job; times are milliseconds on the wire. What is not set has the default of its kind (SC-14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 pub struct JobLimits {
@@ -39,6 +61,9 @@ pub struct JobLimits {
     /// Calls of one tool with the same arguments in a row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<u32>,
+    /// What becomes of it where its supervisor ends before it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<Resume>,
 }
 
 impl JobLimits {
@@ -52,6 +77,7 @@ impl JobLimits {
         grace_ms: None,
         retries: None,
         repeats: None,
+        resume: None,
     };
 
     /// What holds for a kind of job where nothing is set.
@@ -88,6 +114,7 @@ impl JobLimits {
             grace_ms: self.grace_ms.or(defaults.grace_ms),
             retries: self.retries.or(defaults.retries),
             repeats: self.repeats.or(defaults.repeats),
+            resume: self.resume.or(defaults.resume),
         }
     }
 

@@ -26,11 +26,12 @@ pub mod spec;
 pub mod text;
 
 pub use cause::{Cause, Code, Status};
-pub use envelope::{DecodeError, Envelope, FORMAT_VERSION};
+pub use envelope::{DecodeError, Envelope, FORMAT_VERSION, Ids};
 pub use event::{About, Cursor, Entry, Within};
 pub use fault::Fault;
 pub use id::{Fence, GroupId, IdError, JobId, Lifetime, LogId, MessageId, NodeId, Seq, SessionId};
 pub use job::{JobInfo, JobKind, JobList, Reason};
+pub use job_limits::Resume;
 pub use layout::LayoutError;
 pub use parent::{PARENT_VARIABLE, ParentMark, ParentMarkError};
 pub use part::{PartKind, PartState, ToolPart};

@@ -238,6 +238,10 @@ pub const SKIP_BATCHES: usize = 32;
 /// Effects whose room a pump keeps for the next change: more came from a burst, and its memory goes back.
 pub const EFFECTS_ROOM: usize = 1_024;
 
+/// Changes that were left at a held gate and are carried out in one hold of it: few enough that their effects do not wait
+/// for long, and many enough that the hold is worth it.
+pub const LATE_SLICE: usize = 32;
+
 /// How long a call waits for its turn at the gate before it answers `busy`; a step takes microseconds, so that long
 /// means that something is wrong (C-2).
 pub const GATE_WAIT: Duration = Duration::from_secs(5);
@@ -251,6 +255,19 @@ pub const GATE_PAUSE: Duration = Duration::from_millis(5);
 /// How long a look at the state holds its thread for the gate before it answers `busy`: a look is not awaited, so it
 /// gives up earlier than a call (C-2).
 pub const LOOK_WAIT: Duration = Duration::from_millis(100);
+
+/// Runs of one life of a job that an end of the supervisor interrupted, before it is not started again: one that brings
+/// its supervisor down must not do so for ever (RE-5).
+pub const CRASHED_RUNS_MAX: u32 = 3;
+
+/// How long what outlived its supervisor has to end after SIGTERM, before it is killed (RE-2).
+pub const SURVIVOR_GRACE: Duration = Duration::from_secs(2);
+
+/// How long a recovery waits for what outlived its supervisor, before it counts as out of reach (RE-2).
+pub const SURVIVOR_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a part of `fanin demo` may say nothing: more than a recovery takes on a slow machine.
+pub const DEMO_WAIT: Duration = Duration::from_secs(20);
 
 /// How far back a store looks at its records when it is opened: what a crash can have touched, in a few milliseconds
 /// (RE-0).
@@ -348,6 +365,12 @@ pub const ON_DONE_OUTPUT_BYTES_MAX: u64 = 16 * 1024;
 
 /// A run that took longer ends with a notice on its terminal: its reader has turned to something else by then.
 pub const NOTIFY_AFTER: Duration = Duration::from_secs(10);
+
+/// Times a store is read again where its owner wrote meanwhile: what is shown after that is of moments close together.
+pub const STORED_LOOKS_MAX: u32 = 3;
+
+/// How often a command that follows a store looks at it again: quick for people, and nothing for a disk.
+pub const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
 /// Jobs of a page unless somebody says otherwise: a screen or two.
 pub const PAGE_JOBS: usize = 100;

@@ -199,7 +199,11 @@ impl Builder {
         };
         let (state, head, journal) = match stored {
             None => (State::default(), Seq(0), None),
-            Some((journal, opened)) => (recover::state(&opened)?, opened.head, Some(journal)),
+            Some((journal, opened)) => {
+                recover::stop_survivors(&runtime, &self.runners, opened.log.as_ref()).await?;
+                opened.notes.iter().for_each(|note| tracing::warn!("{note}"));
+                (recover::state(&opened)?, opened.head, Some(journal))
+            }
         };
         let store = journal.as_ref().map(|journal| Arc::new(Store::new(head, journal.reader())));
         let origin = Origin { log: Log::resume(log, self.tail, head), state, store: store.clone() };

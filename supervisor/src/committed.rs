@@ -1,7 +1,7 @@
 //! How far a journal has come: what waits until its record is on disk waits here. It decides nothing.
 
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fanin_protocol::Seq;
 use parking_lot::{Condvar, Mutex};
@@ -107,13 +107,13 @@ impl Committed {
 
     /// As [`Committed::reaches`], with a thread, and for so long at the most.
     pub(crate) fn reaches_within(&self, seq: Seq, wait: Duration) -> Result<(), CallError> {
-        let until = Instant::now() + wait;
         let mut at = self.at.lock();
         loop {
             if let Some(reached) = at.reached(seq) {
                 return reached;
             }
-            if self.moved.wait_until(&mut at, until).timed_out() {
+            // Each commit moves it, so a look waits as long again at the most for each of those before its own.
+            if self.moved.wait_for(&mut at, wait).timed_out() {
                 return at.reached(seq).unwrap_or(Err(CallError::Busy));
             }
         }

@@ -32,13 +32,20 @@ pub(crate) struct RunCell {
     pub(crate) stop: StopSignal,
     /// Its task, once there is one.
     pub(crate) task: OnceLock<AbortHandle>,
-    progress: Mutex<Option<Arc<str>>>,
     pub(crate) output: OutputPlace,
+    /// Made by the first who says something: most runs of a large fan-out say nothing.
+    talk: OnceLock<Box<Talk>>,
+    /// The last sign of work, on the machine's clock; 0 before the first.
+    last_beat: AtomicU64,
+}
+
+/// What a run says, and what it is told, while it goes on.
+#[derive(Default)]
+struct Talk {
+    progress: Mutex<Option<Arc<str>>>,
     /// Follow-ups that were delivered and that the body has not taken.
     messages: Mutex<VecDeque<(MessageId, Arc<str>)>>,
     delivered: Notify,
-    /// The last sign of work, on the machine's clock; 0 before the first.
-    last_beat: AtomicU64,
 }
 
 impl RunCell {
@@ -50,8 +57,7 @@ impl RunCell {
     ) -> Self {
         let launcher = Launcher::new(Handle::inside(core), Parent::Run(run));
         let (stop, task) = (StopSignal::new(), OnceLock::new());
-        let (progress, last_beat) = (Mutex::default(), AtomicU64::new(0));
-        let (messages, delivered) = (Mutex::default(), Notify::new());
+        let (talk, last_beat) = (OnceLock::new(), AtomicU64::new(0));
         Self {
             launcher,
             run,
@@ -60,10 +66,8 @@ impl RunCell {
             kind,
             stop,
             task,
-            progress,
             output: OutputPlace::new(output_max),
-            messages,
-            delivered,
+            talk,
             last_beat,
         }
     }
@@ -74,12 +78,16 @@ impl RunCell {
 
     /// A follow-up has come.
     pub(crate) fn deliver(&self, key: MessageId, text: Arc<str>) {
-        self.messages.lock().push_back((key, text));
-        self.delivered.notify_waiters();
+        self.talk().messages.lock().push_back((key, text));
+        self.talk().delivered.notify_waiters();
+    }
+
+    fn talk(&self) -> &Talk {
+        self.talk.get_or_init(Box::default)
     }
 
     pub(crate) fn progress(&self) -> Option<Arc<str>> {
-        self.progress.lock().clone()
+        self.talk.get()?.progress.lock().clone()
     }
 
     /// When the run last showed a sign of work that is no report.
@@ -177,7 +185,7 @@ impl RunContext {
     pub fn progress(&self, line: impl AsRef<str>) {
         self.beat();
         let line = text::one_line(line.as_ref());
-        *self.cell.progress.lock() = Some(text::cut(&line, PROGRESS_BYTES_MAX).into());
+        *self.cell.talk().progress.lock() = Some(text::cut(&line, PROGRESS_BYTES_MAX).into());
     }
 
     /// Puts out bytes. They are the job's output and can be read while it runs; what the body returns stands behind them.
@@ -252,7 +260,7 @@ impl RunContext {
     async fn message(&self) -> Arc<str> {
         loop {
             // Registered before the look, so that a delivery between look and wait is not missed.
-            let mut delivered = pin!(self.cell.delivered.notified());
+            let mut delivered = pin!(self.cell.talk().delivered.notified());
             delivered.as_mut().enable();
             if let Some(message) = self.pop_message() {
                 return message;
@@ -262,7 +270,7 @@ impl RunContext {
     }
 
     fn pop_message(&self) -> Option<Arc<str>> {
-        let (key, text) = self.cell.messages.lock().pop_front()?;
+        let (key, text) = self.cell.talk.get()?.messages.lock().pop_front()?;
         self.report(Said::Took(key));
         Some(text)
     }

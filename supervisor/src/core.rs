@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use fanin_bus::Pages;
 use fanin_machine::log::{Herald, Log};
 use fanin_machine::pump::{Batch, Pump};
 use fanin_machine::{
@@ -31,6 +32,7 @@ use crate::hosted::Hosted;
 use crate::journal::{JournalError, OutputChange};
 use crate::output::JobOutput;
 use crate::outputs::Outputs;
+use crate::pages::JournalPages;
 use crate::runner::{Ending, Runner};
 use crate::scope::Scope;
 use crate::stop::StopStage;
@@ -526,6 +528,12 @@ impl Core {
             ),
         };
         Ok(Found { run, is_over, source })
+    }
+
+    /// Where records are that are no longer in memory.
+    pub(crate) fn pages(&self) -> Option<Arc<dyn Pages>> {
+        let reader = Arc::clone(&self.store.as_ref()?.reader);
+        Some(Arc::new(JournalPages::new(reader, self.scope.runtime().clone())))
     }
 
     /// What the store kept of an output, where it kept more than the record.

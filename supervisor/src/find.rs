@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fanin_machine::Named;
+use fanin_machine::{Named, State};
 use fanin_protocol::limits::{ID_BYTES_MAX, ID_PREFIX_DIGITS_MIN, REASON_IDS_MAX};
 use fanin_protocol::text;
 
@@ -83,29 +83,51 @@ impl Supervisor {
     ///
     /// [`FindError`] where that is nothing, or more than one thing: which of them is meant is never guessed.
     pub fn find(&self, start: &str) -> Result<Named, FindError> {
-        let shown = || text::cut(&text::one_line(start), ID_BYTES_MAX).to_owned();
-        if !is_prefix(start) && (start.is_empty() || start.len() > ID_BYTES_MAX) {
-            return Err(FindError::NoPrefix(shown()));
-        }
-        let (whole, begun) = self.owner.core().look(|state| {
-            let (mut whole, mut begun) = (Matches::default(), Matches::default());
-            for named in state.named(start) {
-                let matches = if is_whole(&named, start) { &mut whole } else { &mut begun };
-                matches.push(named);
-            }
-            (whole, begun)
-        })?;
-        let found = match whole.count {
-            0 if !is_prefix(start) => return Err(FindError::NoPrefix(shown())),
-            0 => begun,
-            _ => whole,
-        };
-        match (found.count, found.first) {
-            (0, _) => Err(FindError::Unknown(shown())),
-            (1, mut one) => one.pop().ok_or_else(|| FindError::Unknown(shown())),
-            (count, first) => {
-                Err(FindError::Ambiguous { start: shown(), count, candidates: Candidates(first) })
-            }
+        check(start)?;
+        let named = self.owner.core().look(|state| matches(state, start))?;
+        pick(start, named)
+    }
+}
+
+/// As [`Supervisor::find`], in a state that is at hand.
+pub(crate) fn find_in(state: &State, start: &str) -> Result<Named, FindError> {
+    check(start)?;
+    pick(start, matches(state, start))
+}
+
+fn shown(start: &str) -> String {
+    text::cut(&text::one_line(start), ID_BYTES_MAX).to_owned()
+}
+
+/// What can be no id is not looked for.
+fn check(start: &str) -> Result<(), FindError> {
+    if !is_prefix(start) && (start.is_empty() || start.len() > ID_BYTES_MAX) {
+        return Err(FindError::NoPrefix(shown(start)));
+    }
+    Ok(())
+}
+
+/// What has this id, and what only begins so.
+fn matches(state: &State, start: &str) -> (Matches, Matches) {
+    let (mut whole, mut begun) = (Matches::default(), Matches::default());
+    for named in state.named(start) {
+        let matches = if is_whole(&named, start) { &mut whole } else { &mut begun };
+        matches.push(named);
+    }
+    (whole, begun)
+}
+
+fn pick(start: &str, (whole, begun): (Matches, Matches)) -> Result<Named, FindError> {
+    let found = match whole.count {
+        0 if !is_prefix(start) => return Err(FindError::NoPrefix(shown(start))),
+        0 => begun,
+        _ => whole,
+    };
+    match (found.count, found.first) {
+        (0, _) => Err(FindError::Unknown(shown(start))),
+        (1, mut one) => one.pop().ok_or_else(|| FindError::Unknown(shown(start))),
+        (count, first) => {
+            Err(FindError::Ambiguous { start: shown(start), count, candidates: Candidates(first) })
         }
     }
 }

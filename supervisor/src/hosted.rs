@@ -17,10 +17,10 @@ enum Place {
     Free,
     /// Not started. Jobs of a runner have no work of their own.
     Waiting(Option<Work>),
-    /// Started at least once.
+    /// Started at least once. Few can run again, so that is apart.
     Running {
         cell: Arc<RunCell>,
-        again: Option<Rerun>,
+        again: Option<Box<Rerun>>,
     },
 }
 
@@ -29,7 +29,7 @@ impl Place {
     fn again(&self) -> Option<Rerun> {
         match self {
             Self::Waiting(Some(Work::Again(again))) => Some(Arc::clone(again)),
-            Self::Running { again, .. } => again.clone(),
+            Self::Running { again, .. } => again.as_deref().cloned(),
             Self::Waiting(Some(Work::Once(_)) | None) | Self::Free => None,
         }
     }
@@ -56,7 +56,7 @@ impl Hosted {
     pub(crate) fn start(&mut self, tag: u64, cell: Arc<RunCell>) -> Option<Body> {
         let place = self.places.get_mut(usize::try_from(tag).ok()?)?;
         let again = place.again();
-        let before = std::mem::replace(place, Place::Running { cell, again: again.clone() });
+        let before = std::mem::replace(place, Place::Running { cell, again: again.clone().map(Box::new) });
         match (again, before) {
             (Some(again), _) => Some(Box::new(move |start| again(start))),
             (None, Place::Waiting(Some(Work::Once(body)))) => Some(body),
@@ -82,7 +82,7 @@ impl Hosted {
         }
         match place {
             Place::Waiting(work) => work,
-            Place::Running { again, .. } => again.map(Work::Again),
+            Place::Running { again, .. } => again.map(|again| Work::Again(*again)),
             // No foreign code runs here: what the run owned was dropped by its task.
             Place::Free => None,
         }
@@ -99,5 +99,15 @@ impl Hosted {
     /// All jobs, to be dropped one by one.
     pub(crate) fn into_jobs(self) -> impl Iterator<Item = impl Sized> {
         self.places.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_no_larger_than_the_work_it_may_hold() {
+        assert_eq!(size_of::<Place>(), size_of::<Work>());
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use fanin_machine::{Answer, Launch, Launched, Member, Parent, Refusal, WaiterId, Wanted};
-use fanin_protocol::{JobId, Spec};
+use fanin_protocol::{JobId, Resume, Spec};
 
 use crate::body::Works;
 use crate::chance;
@@ -138,6 +138,11 @@ impl Launcher {
                 let problem =
                     "retries: this closure can run once only; make it with JobSpec::rerunnable".to_owned();
                 return Err(LaunchError::Rejected { index, problem });
+            }
+            if job.limits.resume == Some(Resume::Rerun) && job.spec.is_none() {
+                let problem = "resume: a closure is gone with its process, so nothing can start it again; make it a \
+                               command or an agent";
+                return Err(LaunchError::Rejected { index, problem: problem.to_owned() });
             }
             if let Some(spec) = &job.spec {
                 check(core, index, spec)?;

@@ -48,6 +48,7 @@ mod message;
 mod output;
 mod outputs;
 mod page;
+mod pages;
 mod recover;
 mod run_output;
 mod runner;
@@ -55,6 +56,7 @@ mod scope;
 mod session;
 mod spec;
 mod stop;
+pub mod stored;
 mod supervisor;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -21,7 +21,8 @@ impl Outputs {
     /// Keeps the output of a job's newest run in place of those before; `None` where its record has all of it. The
     /// oldest go where it is too much.
     pub(crate) fn keep(&mut self, life: Lifetime, output: Option<JobOutput>) {
-        if self.take(life) {
+        // Most jobs leave no more than their record has, and then nothing is looked up.
+        if !self.kept.is_empty() && self.take(life) {
             self.order.retain(|kept| *kept != life);
         }
         let Some(output) = output else { return };

@@ -1,8 +1,13 @@
 //! What a store holds, as a state to go on from. What follows from it is decided by the machine when it opens.
 
+use std::sync::Arc;
+
 use fanin_machine::{Facts, State};
+use fanin_protocol::LogId;
+use tokio::runtime::Handle;
 
 use crate::journal::{JournalError, Opened};
+use crate::runner::Runner;
 
 /// The state that the rows say.
 pub(crate) fn state(opened: &Opened) -> Result<State, JournalError> {
@@ -13,4 +18,25 @@ pub(crate) fn state(opened: &Opened) -> Result<State, JournalError> {
         damage: error.to_string(),
     })?;
     Ok(State::recovered(facts))
+}
+
+/// Has all runners stop what an earlier supervisor of the log left alive: two runs of a job must never be at work at once
+/// . What cannot be stopped is named in the log lines, and nothing is refused for it.
+pub(crate) async fn stop_survivors(
+    runtime: &Handle,
+    runners: &[Arc<dyn Runner>],
+    log: Option<&LogId>,
+) -> Result<(), JournalError> {
+    let Some(log) = log else { return Ok(()) };
+    for runner in runners {
+        let (runner, log) = (Arc::clone(runner), log.clone());
+        let stop = runtime.spawn_blocking(move || runner.stop_survivors(&log)).await;
+        let left =
+            stop.map_err(|error| JournalError::Io(format!("survivors could not be looked for: {error}")))?;
+        for process in left {
+            let (pid, program) = (process.pid, process.program);
+            tracing::error!(pid, program, "a process of an earlier run could not be stopped");
+        }
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use fanin_protocol::cause::Exit;
-use fanin_protocol::{Cause, Code, JobKind, Left, Spec};
+use fanin_protocol::{Cause, Code, JobKind, Left, LeftProcess, LogId, Spec};
 
 use crate::context::RunContext;
 use crate::output::JobOutput;
@@ -34,6 +34,13 @@ pub trait Runner: Send + Sync + fmt::Debug + 'static {
     /// [`RunContext::last_message`].
     fn takes_messages(&self) -> bool {
         false
+    }
+
+    /// Stops what an earlier supervisor of this log started and did not outlive it: called once, on a thread that may
+    /// block, before anything of a store that was used before is started (RE-2). What it could not stop it names.
+    fn stop_survivors(&self, log: &LogId) -> Vec<LeftProcess> {
+        let _ = log;
+        Vec::new()
     }
 
     /// The run. When the future is over, all that it started is gone, but for what its ending names as left.

@@ -67,6 +67,11 @@ impl Scope {
         self.runtime.spawn(future).abort_handle()
     }
 
+    /// Where its tasks run.
+    pub(crate) const fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
     /// To leave by.
     pub(crate) const fn tasks(&self) -> &Arc<Tasks> {
         &self.tasks

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_protocol::spec::{AgentSpec, CommandSpec, millis};
-use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, Policy, SharedLimits, Spec};
+use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, Policy, Resume, SharedLimits, Spec};
 
 use crate::body::{Body, Start, Work};
 use crate::context::RunContext;
@@ -209,6 +209,14 @@ impl JobSpec {
     #[must_use]
     pub fn retries(mut self, tries: u32) -> Self {
         self.limits.edit().retries = Some(tries);
+        self
+    }
+
+    /// What becomes of the job where its supervisor ends before it does, and a store is kept: it has failed unless this
+    /// says otherwise. A closure cannot be started again by another process.
+    #[must_use]
+    pub fn resume(mut self, resume: Resume) -> Self {
+        self.limits.edit().resume = Some(resume);
         self
     }
 

@@ -68,7 +68,8 @@ impl From<Stopped> for Cancelled {
 
 /// A supervisor of background jobs. Clones are the same supervisor.
 ///
-/// Everything is in memory: where the process is killed, nothing is recorded, and commands that ran live on.
+/// Without a journal everything is in memory, and ends with the process. With one ([`Builder::journal`]) a later
+/// supervisor goes on with what it finds there.
 ///
 /// [`Supervisor::shutdown`] is the orderly end. When the last handle of any kind is dropped without it, all tasks are
 /// aborted at once and nothing more is recorded (SC-6).
@@ -137,7 +138,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// As [`Supervisor::session`]; [`Refusal::BadBounds`] where nothing could be launched under these.
+    /// As [`Supervisor::session`]; [`Refusal::BadBounds`](crate::Refusal::BadBounds) where nothing could be launched under these.
     ///
     /// # Cancel safety
     ///
@@ -158,7 +159,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`]; [`CallError::Busy`].
+    /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob); [`CallError::Busy`].
     pub fn get(&self, job: &JobId) -> Result<JobInfo, CallError> {
         let info = self.owner.core().look(|state| state.job_info(job).ok_or_else(|| state.no_job(job)))?;
         Ok(info?)
@@ -168,7 +169,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`] where the id is not known, or never had this life; [`CallError::Busy`].
+    /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob) where the id is not known, or never had this life; [`CallError::Busy`].
     pub fn get_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<JobInfo, CallError> {
         Ok(self.owner.core().look(|state| state.job_info_exact(job, lifetime))??)
     }
@@ -187,7 +188,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`]; [`CallError::Busy`].
+    /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob); [`CallError::Busy`].
     pub fn why(&self, job: &JobId) -> Result<Vec<Reason>, CallError> {
         self.get(job).map(|info| info.why)
     }
@@ -207,7 +208,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`]; [`CallError::Busy`].
+    /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob); [`CallError::Busy`].
     pub fn output(&self, job: &JobId) -> Result<JobOutput, CallError> {
         let core = self.owner.core();
         let lifetime = core.look(|state| state.lifetime_of(job))??;
@@ -220,7 +221,8 @@ impl Supervisor {
     }
 
     /// Follows the records: those that the filter lets through, in order, from a place of the subscriber's own. A slow
-    /// one costs only itself and is told exactly how many it missed.
+    /// one costs only itself: with a journal it catches up from there and misses nothing that is kept, without one it is
+    /// told exactly how many it missed.
     ///
     /// # Errors
     ///
@@ -232,7 +234,8 @@ impl Supervisor {
     pub async fn subscribe(&self, filter: Filter, since: Since) -> Result<Subscription, SubscribeError> {
         let core = self.owner.core();
         let log = Arc::clone(&core.log);
-        match since {
+        let pages = core.pages();
+        let subscription = match since {
             // What was decided is a place of the log, also where it is still on its way there.
             Since::Cursor(Cursor { log: id, seq })
                 if id == *log.id()
@@ -243,7 +246,8 @@ impl Supervisor {
                 Subscription::after(log, seq, filter)
             }
             since => Subscription::new(log, filter, since),
-        }
+        };
+        Ok(subscription?.over(pages))
     }
 
     /// How things stand now, and what follows: jobs that are not over and groups that have not fired, and a
@@ -262,7 +266,7 @@ impl Supervisor {
         });
         let (head, jobs, groups) = looked.map_err(|_| SubscribeError::Busy)?;
         let at = Cursor { log: core.log.id().clone(), seq: head };
-        let events = Subscription::after(Arc::clone(&core.log), head, filter)?;
+        let events = Subscription::after(Arc::clone(&core.log), head, filter)?.over(core.pages());
         Ok((Snapshot { at, jobs, groups }, events))
     }
 
@@ -271,7 +275,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownJob`]; [`CallError::Closed`] where the supervisor is shut down; [`CallError::Busy`].
+    /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob); [`CallError::Closed`] where the supervisor is shut down; [`CallError::Busy`].
     ///
     /// # Cancel safety
     ///
@@ -285,7 +289,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotAccepted`] where it does not run, is being stopped, or takes none;
+    /// [`Refusal::NotAccepted`](crate::Refusal::NotAccepted) where it does not run, is being stopped, or takes none;
     /// [`CallError`] for others: `too_large`, `inbox_full`, `busy`.
     ///
     /// # Cancel safety
@@ -299,7 +303,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotCurrent`] where the id has another life now; else as [`Supervisor::cancel`].
+    /// [`Refusal::NotCurrent`](crate::Refusal::NotCurrent) where the id has another life now; else as [`Supervisor::cancel`].
     ///
     /// # Cancel safety
     ///

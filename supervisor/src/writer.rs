@@ -4,7 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::Duration;
 
 use fanin_machine::pump::Batch as _;
 use fanin_machine::{EncodeRowError, RowChange};
@@ -59,16 +59,13 @@ impl Bell {
         *rung = false;
     }
 
-    /// As [`Bell::wait`], but not beyond a moment; false where that came first. What was rung stays for the next wait.
-    fn wait_until(&self, until: Instant) -> bool {
+    /// As [`Bell::wait`], for so long at the most; false where it did not ring.
+    fn wait_for(&self, limit: Duration) -> bool {
         let mut rung = self.rung.lock();
-        while !*rung {
-            if self.heard.wait_until(&mut rung, until).timed_out() {
-                return false;
-            }
+        if !*rung {
+            self.heard.wait_for(&mut rung, limit);
         }
-        *rung = false;
-        true
+        std::mem::take(&mut *rung)
     }
 }
 
@@ -102,12 +99,17 @@ pub(crate) fn start(
 
 impl Writer {
     fn run(mut self) {
+        let mut is_idle = true;
         let failed = loop {
-            self.store.bell.wait();
+            // A ring may be heard while a commit waits for room, so it is waited for only where nothing is left.
+            if is_idle {
+                self.store.bell.wait();
+            }
             // Without a core nobody is left who could decide anything.
             let Some(core) = self.core.upgrade() else { break None };
             match self.next(&core) {
-                Ok(Flow::Goes) => {}
+                Ok(Flow::Idle) => is_idle = true,
+                Ok(Flow::Goes) => is_idle = false,
                 Ok(Flow::IsOver) => break None,
                 Err(error) => break Some((core, error)),
             }
@@ -126,7 +128,7 @@ impl Writer {
 
     /// Commits what was decided, and lets it out.
     fn next(&mut self, core: &Arc<Core>) -> Result<Flow, CallError> {
-        let Some(mut taken) = core.take_decided()? else { return Ok(Flow::Goes) };
+        let Some(mut taken) = core.take_decided()? else { return Ok(Flow::Idle) };
         let batch = batch(&mut taken, self.head).map_err(CallError::Store)?;
         self.commit(core, &batch, &mut taken.released).map_err(CallError::Store)?;
         self.head = Seq(batch.after.0 + batch.records.len() as u64);
@@ -160,8 +162,7 @@ impl Writer {
                 self.store.committed.set_full(full);
                 released.take_stops().into_iter().for_each(|act| core.carry_out(act));
             }
-            let until = Instant::now() + FULL_RETRY;
-            while self.store.bell.wait_until(until) {
+            while self.store.bell.wait_for(FULL_RETRY) {
                 core.take_stops().into_iter().for_each(|act| core.carry_out(act));
             }
         }
@@ -169,6 +170,8 @@ impl Writer {
 }
 
 enum Flow {
+    /// There was nothing to commit.
+    Idle,
     Goes,
     IsOver,
 }

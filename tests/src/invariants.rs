@@ -203,7 +203,13 @@ fn job_reason(world: &World, id: &JobId, job: &JobSeen, reason: &Reason) -> bool
             Some((_, wished)) => wished == *cause,
             None => world.unfinished && *cause == Cause::Parent,
         },
-        Reason::Members { .. } | Reason::Unsealed | Reason::Busy | Reason::Offered | Reason::Untaken => false,
+        Reason::Members { .. }
+        | Reason::Unsealed
+        | Reason::Busy
+        | Reason::Offered
+        | Reason::Untaken
+        | Reason::NotRecovered
+        | Reason::Unowned => false,
     }
 }
 
@@ -232,6 +238,8 @@ fn group_reason(world: &World, id: &GroupId, group: &GroupSeen, reason: &Reason)
         | Reason::Lent { .. }
         | Reason::Children { .. }
         | Reason::Question { .. }
-        | Reason::Stopping { .. } => false,
+        | Reason::Stopping { .. }
+        | Reason::NotRecovered
+        | Reason::Unowned => false,
     }
 }

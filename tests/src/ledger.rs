@@ -105,6 +105,8 @@ pub struct JobSeen {
     pub last: Option<RunOutcome>,
     /// The next try is not before this time, where the last run is followed by one.
     pub retry_at_ms: Option<u64>,
+    /// Runs that a crash interrupted and that another follows.
+    pub crashed: u32,
     /// The last wish to stop it.
     pub stop: Option<(StopTarget, Cause)>,
     /// How it ended.

@@ -17,6 +17,7 @@ pub mod parent;
 pub mod posts;
 pub mod random;
 pub mod recover;
+pub mod rows;
 pub mod search;
 pub mod stores;
 pub mod timeline;

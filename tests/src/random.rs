@@ -4,7 +4,7 @@
 use fanin_machine::WaiterId;
 use fanin_protocol::{
     Bounds, Cause, GroupId, JobId, JobKind, JobLimits, MessageId, NodeId, PartKind, PartState, Policy,
-    SessionId,
+    Resume, SessionId,
 };
 
 use crate::broken::Broken;
@@ -97,7 +97,15 @@ pub fn run(words: &[u64], names: &Names, mut trace: impl FnMut(&Op)) -> Result<W
 pub fn begin(word: u64, trace: &mut impl FnMut(&Op)) -> Result<World, Broken> {
     let slots = Bits(word).pick([None, Some(1), Some(2), Some(3), Some(4)]);
     let rate = Bits(word / 5).pick([None, None, None, Some((2, 40))]);
-    let options = Options { slots, rate, grace_ms: 100, keep_log: true, sparse: 16, ..Options::default() };
+    let options = Options {
+        slots,
+        rate,
+        grace_ms: 100,
+        keep_log: true,
+        keep_rows: true,
+        sparse: 16,
+        ..Options::default()
+    };
     let mut world = World::new(options);
     for op in [Op::Open, Op::Session(op::session("s")), Op::Session(op::session("t"))] {
         trace(&op);
@@ -231,6 +239,7 @@ fn launch(bits: &mut Bits, world: &World, names: &Names, joins: bool) -> Op {
             grace_ms: bits.pick([None, None, Some(0), Some(1_000)]),
             retries: bits.pick([None, None, None, Some(1), Some(4)]),
             repeats: bits.pick([None, None, Some(2)]),
+            resume: bits.pick([None, None, Some(Resume::Rerun)]),
         },
         jobs: names.jobs.iter().skip(first).take(size).cloned().collect(),
     }))

@@ -27,6 +27,7 @@ pub fn check(text: &str, expected: Expect) {
         grace_ms: 100,
         fold_each: true,
         keep_log: true,
+        keep_rows: true,
         ..Options::default()
     };
     let mut world = World::new(options);

@@ -22,6 +22,7 @@ use crate::ledger::Ledger;
 use crate::lending;
 use crate::op::{Aim, How, Launching, Op, Promoted, Wish};
 use crate::parent::Parent;
+use crate::rows::Rows;
 
 /// What holds for a whole test.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,6 +39,8 @@ pub struct Options {
     pub keep_log: bool,
     /// Check what costs a look at every job at each step of this many only; 0 and 1 are every step.
     pub sparse: u32,
+    /// Keep rows as a store does, and recover from them.
+    pub keep_rows: bool,
     /// The wall clock stands still, so that states differ in times of one clock only.
     pub wall_stands: bool,
 }
@@ -57,6 +60,8 @@ pub struct World {
     pub now: Now,
     /// Jobs that have left the memory.
     pub gone: BTreeSet<Lifetime>,
+    /// What a store would hold, where the test keeps one.
+    pub rows: Rows,
     /// What holds for the whole test.
     pub options: Options,
     /// Jobs that may run at once, now.
@@ -92,6 +97,7 @@ impl World {
             host: Host::default(),
             now: Now { wall_ms: WALL_MS, mono: Mono(0) },
             gone: BTreeSet::new(),
+            rows: Rows::default(),
             options,
             slots: options.slots,
             crashes: 0,
@@ -118,7 +124,7 @@ impl World {
     pub fn perform(&mut self, op: &Op) -> Result<Out, Broken> {
         let command = match op {
             Op::Crash => {
-                self.crash();
+                self.crash()?;
                 return Ok(Out::default());
             }
             Op::Wall(ms) => {
@@ -215,7 +221,11 @@ impl World {
         let is_open = (self.opened && self.ledger.open) || matches!(command, Command::Open(_));
         let stale = self.is_stale(&command);
         let mut out = Out::default();
+        if self.options.keep_rows {
+            self.state.track_rows();
+        }
         step(&mut self.state, command.clone(), self.now, &mut out);
+        self.rows.take(&mut self.state)?;
 
         let waited = lending::before(self);
         let answered = lending::answered(self, &waited, &out);
@@ -259,8 +269,14 @@ impl World {
     }
 
     /// The process dies between two steps. All that its records say stays, and nothing else.
-    fn crash(&mut self) {
-        self.restart(self.state.facts().clone());
+    fn crash(&mut self) -> Kept {
+        let facts = if self.options.keep_rows {
+            self.rows.restored(self.state.facts())?
+        } else {
+            self.state.facts().clone()
+        };
+        self.restart(facts);
+        Ok(())
     }
 
     /// Goes on from recovered facts.

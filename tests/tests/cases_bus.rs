@@ -36,6 +36,7 @@ impl Told {
                 self.last = to.0;
                 self.lags.push((from.0, to.0));
             }
+            unreadable @ Delivery::Unreadable { .. } => panic!("{unreadable}"),
         }
     }
 

@@ -48,7 +48,7 @@ impl Watched {
                         self.jumps += usize::from(note.code == NoteCode::ClockJump);
                     }
                 }
-                Ok(lagged @ Delivery::Lagged { .. }) => panic!("{lagged:?}"),
+                Ok(other) => panic!("{other:?}"),
                 Err(TryNextError::Empty | TryNextError::Closed) => return,
             }
         }

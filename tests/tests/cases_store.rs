@@ -1,7 +1,7 @@
 //! What a store keeps across an end of the process, in order and not (B19 to B24, B32).
 
 use fanin_supervisor::protocol::{Cause, JobId, Status};
-use fanin_supervisor::{CallError, JobSpec};
+use fanin_supervisor::{CallError, Delivery, Filter, JobSpec, Since};
 use fanin_tests::cases::*;
 use fanin_tests::stores::start_over;
 
@@ -107,4 +107,39 @@ async fn every_open_part_is_closed_and_every_run_ended_after_a_crash() {
     assert!(
         matches!(supervisor.session("three").await, Err(error) if error.code() == CallError::Closed.code())
     );
+}
+
+// B-4, B-5, B44: a subscriber that is behind what is in memory catches up from the store, and then it is live.
+#[tokio::test]
+async fn a_subscriber_catches_up_from_the_store_and_goes_on_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let supervisor = start_over(dir.path()).await;
+    let session = supervisor.session("parent").await.unwrap();
+    session.fan_out((0..500).map(|_| idle("a"))).await.unwrap().wait(STUCK).await.unwrap();
+    supervisor.shutdown().await;
+
+    let supervisor = start_over(dir.path()).await;
+    let session = supervisor.session("parent").await.unwrap();
+    let mut events = supervisor.subscribe(Filter::all(), Since::Start).await.unwrap();
+    let mut next = 1;
+    let end = supervisor.snapshot(Filter::all()).unwrap().0.at.seq.0;
+    while next <= end {
+        let Some(Delivery::Event(event)) = events.next().await else { panic!("an event") };
+        assert_eq!(event.seq().0, next);
+        next += 1;
+    }
+    let (_, cursor) = (session.fan_out([idle("b")]).await.unwrap(), events.cursor());
+    let Some(Delivery::Event(event)) = events.next().await else { panic!("an event") };
+    assert_eq!((event.seq().0, event.kind()), (next, "job.queued"));
+    // Its place is good in another life of the supervisor.
+    drop((session, events));
+    supervisor.shutdown().await;
+    let supervisor = start_over(dir.path()).await;
+    let filter = Filter::all().kinds(["store.closed", "store.opened"]);
+    let mut events = supervisor.subscribe(filter, Since::Cursor(cursor)).await.unwrap();
+    for kind in ["store.closed", "store.opened"] {
+        let Some(Delivery::Event(event)) = events.next().await else { panic!("an event") };
+        assert_eq!(event.kind(), kind);
+    }
+    supervisor.shutdown().await;
 }

@@ -78,6 +78,7 @@ pub(crate) fn number(delivery: Delivery) -> i64 {
             assert_eq!(missed, to.0 - from.0 + 1);
             -i64::try_from(missed).unwrap()
         }
+        unreadable @ Delivery::Unreadable { .. } => panic!("{unreadable}"),
     }
 }
 

@@ -69,6 +69,7 @@ fn threads_that_wait_see_every_record_or_are_told_of_it() {
                         let (from, to) = match delivery {
                             Delivery::Event(event) => (event.seq().0, event.seq().0),
                             Delivery::Lagged { from, to, .. } => (from.0, to.0),
+                            unreadable @ Delivery::Unreadable { .. } => panic!("{unreadable}"),
                         };
                         assert_eq!(from, after + 1);
                         after = to;

@@ -9,7 +9,9 @@ use clap::{CommandFactory, FromArgMatches};
 use fanin_protocol::limits::GROUP_MEMBERS_MAX;
 
 use crate::duration;
+use crate::look::Look;
 use crate::plan::FailOn;
+use crate::resume::ResumeArgs;
 
 /// Headings of the help.
 const WORK: &str = "What to run";
@@ -82,7 +84,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run commands side by side and print ONE combined result, in the order given
     #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{RULES}"))]
-    Run(RunArgs),
+    Run(Box<RunArgs>),
+    /// Go on with a run whose fanin died, and print its result
+    Resume(ResumeArgs),
+    #[command(flatten)]
+    Look(Look),
 }
 
 /// The words of `fanin run`.
@@ -143,6 +149,10 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = LEFT)]
     pub(crate) no_keep: bool,
 
+    /// Keep the run's records and results in memory alone: after a crash nothing of them is left
+    #[arg(long, help_heading = LEFT)]
+    pub(crate) no_store: bool,
+
     /// After a first Ctrl-C: how long running tasks may go on
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s", help_heading = HOW)]
     pub(crate) drain: Duration,
@@ -193,16 +203,40 @@ pub(crate) enum Inline {
     Task(String),
 }
 
+/// What the command line asks for.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// A run, with its shell lines in the order they were typed.
+    Run(Box<RunArgs>, Vec<Inline>),
+    /// To go on with one.
+    Resume(ResumeArgs),
+    /// To look at stores.
+    Look(Look),
+}
+
+#[cfg(test)]
+impl Asked {
+    /// The run that it is.
+    pub(crate) fn run(self) -> (RunArgs, Vec<Inline>) {
+        match self {
+            Self::Run(args, inline) => (*args, inline),
+            Self::Resume(_) | Self::Look(_) => panic!("{self:?}"),
+        }
+    }
+}
+
 /// Reads the command line.
 ///
 /// # Errors
 ///
 /// The parser's own error, which can also be the help that was asked for.
-pub(crate) fn parse(
-    words: impl IntoIterator<Item = OsString>,
-) -> Result<(RunArgs, Vec<Inline>), clap::Error> {
+pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Asked, clap::Error> {
     let matches = Cli::command().try_get_matches_from(words)?;
-    let Cli { command: Command::Run(args) } = Cli::from_arg_matches(&matches)?;
+    let args = match Cli::from_arg_matches(&matches)?.command {
+        Command::Run(args) => args,
+        Command::Resume(args) => return Ok(Asked::Resume(args)),
+        Command::Look(look) => return Ok(Asked::Look(look)),
+    };
     let places = |id: &str| {
         let run = matches.subcommand_matches("run");
         run.and_then(|run| run.indices_of(id)).into_iter().flatten().collect::<Vec<_>>()
@@ -211,7 +245,7 @@ pub(crate) fn parse(
     let tasks = places("tasks").into_iter().zip(args.tasks.iter().cloned().map(Inline::Task));
     let mut inline: Vec<_> = lines.chain(tasks).collect();
     inline.sort_by_key(|(place, _)| *place);
-    Ok((args, inline.into_iter().map(|(_, inline)| inline).collect()))
+    Ok(Asked::Run(args, inline.into_iter().map(|(_, inline)| inline).collect()))
 }
 
 fn concurrency(text: &str) -> Result<usize, String> {
@@ -242,7 +276,7 @@ mod tests {
     use fanin_protocol::limits::{DRAIN, RUN_SLOTS};
 
     fn words(words: &[&str]) -> Result<(RunArgs, Vec<Inline>), clap::Error> {
-        parse(["fanin", "run"].iter().chain(words).map(OsString::from))
+        parse(["fanin", "run"].iter().chain(words).map(OsString::from)).map(Asked::run)
     }
 
     #[test]

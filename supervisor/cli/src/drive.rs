@@ -5,6 +5,7 @@ use std::io;
 
 use fanin_protocol::{CombinedResult, GroupId, JobId};
 use fanin_subprocess::SubprocessRunner;
+use fanin_supervisor::journal::JournalError;
 use fanin_supervisor::{
     CallError, GroupOptions, JobSpec, LaunchError, Session, SessionError, StartError, SubscribeError,
     Supervisor, WaitError, Wake,
@@ -34,6 +35,9 @@ pub(crate) enum DriveError {
     /// Without them a Ctrl-C would leave the tasks behind.
     #[error("signals cannot be caught: {0}")]
     Signals(#[source] io::Error),
+    /// Nothing was started.
+    #[error("{0}; --no-store runs without one")]
+    Store(#[source] JournalError),
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]
@@ -58,6 +62,7 @@ impl DriveError {
     pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::Signals(_) => "signals",
+            Self::Store(error) => error.code(),
             Self::Start(error) => error.code(),
             Self::Session(error) => error.code(),
             Self::Launch(error) => error.code(),
@@ -73,7 +78,10 @@ impl DriveError {
     pub(crate) const fn exit(&self) -> Exit {
         match self {
             Self::StillAlive => Exit::Unreaped,
+            Self::Store(JournalError::Owned { .. })
+            | Self::Start(StartError::Store(JournalError::Owned { .. })) => Exit::Owned,
             Self::Signals(_)
+            | Self::Store(_)
             | Self::Start(_)
             | Self::Session(_)
             | Self::Launch(_)
@@ -112,11 +120,12 @@ pub(crate) async fn run(
     let github = GitHub::of_environment().filter(|_| !args.no_github && prepared.parent.is_none());
     let ways = Ways { args, github, stderr };
     prepared.warnings.iter().for_each(|warning| ways.tell(warning));
-    let supervisor = Supervisor::builder()
-        .runner(SubprocessRunner::with_shim(SELF))
-        .slots(plan.concurrency)
-        .start()
-        .await?;
+    let mut builder = Supervisor::builder().runner(SubprocessRunner::with_shim(SELF)).slots(plan.concurrency);
+    // Here and not before: a run that was refused has left nothing.
+    if let Some(keep) = prepared.keep.as_mut().filter(|_| !args.no_store) {
+        builder = builder.journal(keep.store().map_err(DriveError::Store)?);
+    }
+    let supervisor = builder.start().await?;
     let patience = Patience::new(args.drain, prepared.parent.as_ref());
     let notices = obey(signals, supervisor.clone(), patience);
     let words = Words::new(plan.left().map(|task| task.limits).collect());

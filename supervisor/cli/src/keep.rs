@@ -12,11 +12,13 @@ use std::path::{Path, PathBuf};
 
 use fanin_protocol::limits::KEPT_BYTES_MAX;
 use fanin_protocol::{GroupId, layout};
+use fanin_sqlite::{Options, SqliteJournal};
+use fanin_supervisor::journal::JournalError;
 
 use crate::file;
 use crate::plan::Plan;
 
-pub(crate) use earlier::{Earlier, EarlierError};
+pub(crate) use earlier::{Earlier, KeptRun, folders};
 
 /// A run's own folder. It is owned for as long as this lives.
 #[derive(Debug)]
@@ -24,7 +26,8 @@ pub(crate) struct Keep {
     /// The state folder.
     state: PathBuf,
     folder: PathBuf,
-    _owner: File,
+    /// The lock of its folder; the store's own where there is one.
+    owner: Option<File>,
 }
 
 impl Keep {
@@ -48,7 +51,7 @@ impl Keep {
             let document = document::Plan::new(group, plan, started_in, now_ms);
             let file = folder.join(layout::PLAN);
             file::replace(&file, 0o600, KEPT_BYTES_MAX, |out| Ok(serde_json::to_writer(out, &document)?))?;
-            Ok(Self { state: state.to_owned(), folder: folder.clone(), _owner: owner })
+            Ok(Self { state: state.to_owned(), folder: folder.clone(), owner: Some(owner) })
         });
         match begun {
             Ok(keep) => {
@@ -61,6 +64,22 @@ impl Keep {
                 Err(error)
             }
         }
+    }
+
+    /// The folder of a run that was interrupted. Its store is what owns it.
+    pub(crate) fn of(state: &Path, folder: &Path) -> Self {
+        Self { state: state.to_owned(), folder: folder.to_owned(), owner: None }
+    }
+
+    /// Opens the store of the run, which owns the folder from then on.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError`].
+    pub(crate) fn store(&mut self) -> Result<SqliteJournal, JournalError> {
+        // Whoever comes between the two locks finds a run that nobody is at work in, and the newest, which stays.
+        self.owner = None;
+        SqliteJournal::open(&self.folder, &Options::default())
     }
 
     /// The state folder that it is in.

@@ -5,9 +5,11 @@
 
 mod again;
 mod args;
+mod demo;
 mod drive;
 mod duration;
 mod each;
+mod events;
 mod exit;
 mod file;
 mod github;
@@ -16,22 +18,30 @@ mod json;
 mod junit;
 mod keep;
 mod leave;
+mod look;
 mod manifest;
 mod notice;
 mod obey;
 mod on_done;
+mod output;
 mod over;
 mod plan;
 mod prepare;
 mod progress;
+mod ps;
 mod report;
+mod resume;
+mod show;
 mod shown;
 mod signals;
 mod stderr;
+mod store;
+mod stores;
 mod style;
 mod tasks;
 #[cfg(test)]
 mod testing;
+mod timeline;
 mod view;
 mod warning;
 mod watch;
@@ -41,13 +51,16 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use fanin_protocol::GroupId;
 use fanin_protocol::limits::STDERR_WAIT;
+use fanin_protocol::{GroupId, PARENT_VARIABLE};
 use fanin_subprocess::shim;
 
+use crate::args::Asked;
 use crate::drive::{DriveError, Driven};
 use crate::exit::Exit;
+use crate::look::Look;
 use crate::prepare::Prepared;
+use crate::resume::Resumed;
 use crate::signals::Signals;
 use crate::stderr::Stderr;
 
@@ -55,6 +68,11 @@ fn main() -> ExitCode {
     // Before anything else: there is one for each task, and all that is done here is done for each of them.
     if shim::is_called() {
         return shim::main();
+    }
+    if let [_, command, words @ ..] = &*std::env::args().collect::<Vec<_>>()
+        && command == "demo"
+    {
+        return demonstrate(words);
     }
     let stderr = match Stderr::open() {
         Ok(stderr) => stderr,
@@ -82,6 +100,22 @@ fn main() -> ExitCode {
     }
     stderr.settle(Some(STDERR_WAIT));
     ExitCode::from(exit.code())
+}
+
+/// `fanin demo`.
+fn demonstrate(words: &[String]) -> ExitCode {
+    let run = || -> Result<(), String> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("no runtime could be started: {error}"))?;
+        runtime.block_on(demo::run(words)).map_err(|error| error.to_string())
+    };
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "error: the demo failed: {error}");
+            ExitCode::from(Exit::Internal.code())
+        }
+    }
 }
 
 /// How the program ends, and whether documents are asked for.
@@ -169,9 +203,24 @@ fn unstarted(stderr: &Stderr, exit: Exit) -> Ended {
 
 /// Reads what shall be run, and prepares it; where that is nothing, says why.
 fn read(stderr: &Stderr) -> Result<Prepared, Ended> {
-    let (args, inline) = args::parse(std::env::args_os()).map_err(|error| usage(stderr, &error))?;
-    let is_json = args.json;
-    prepare::prepare(args, &inline, io::stdin().lock()).map_err(|refused| {
+    let asked = args::parse(std::env::args_os()).map_err(|error| usage(stderr, &error))?;
+    tell_interrupted(&asked, stderr);
+    let (prepared, is_json) = match asked {
+        Asked::Run(args, inline) => {
+            let is_json = args.json;
+            (prepare::prepare(*args, &inline, io::stdin().lock()), is_json)
+        }
+        Asked::Look(look) => return Err(look_at(&look, stderr)),
+        Asked::Resume(args) => match resume::prepare(&args) {
+            Ok(Resumed::Several(lines)) => {
+                lines.iter().for_each(|line| stderr.say(&format!("fanin: {line}")));
+                return Err(Ended::new(Exit::Done, args.json));
+            }
+            Ok(Resumed::Run(prepared)) => return Ok(*prepared),
+            Err(refused) => (Err(refused), args.json),
+        },
+    };
+    prepared.map_err(|refused| {
         let (problems, hint) = (refused.problems.join("\n"), refused.hint.as_deref());
         stderr.say(&if is_json {
             json::error(refused.exit.name(), &problems, hint)
@@ -180,6 +229,27 @@ fn read(stderr: &Stderr) -> Result<Prepared, Ended> {
         });
         Ended::new(refused.exit, is_json)
     })
+}
+
+/// The first command after a crash says what it found, but for documents, and inside of a job.
+fn tell_interrupted(asked: &Asked, stderr: &Stderr) {
+    let is_told = match asked {
+        Asked::Run(args, _) => !args.json,
+        Asked::Look(look) => !look.is_json(),
+        Asked::Resume(_) => false,
+    };
+    if is_told && std::env::var_os(PARENT_VARIABLE).is_none() {
+        resume::tell(|line| stderr.say(line));
+    }
+}
+
+fn look_at(look: &Look, stderr: &Stderr) -> Ended {
+    let is_json = look.is_json();
+    let warn = |line: &str| stderr.say(&format!("fanin: warning: {line}"));
+    match look.run(&warn) {
+        Ok(exit) => Ended::new(exit, is_json),
+        Err(error) => Ended::new(error.exit(), is_json).saying(stderr, error.code(), &error.to_string()),
+    }
 }
 
 /// Shows why the command line is none, or the help that was asked for.

@@ -12,7 +12,7 @@ use fanin_protocol::limits::{
     GROUP_MEMBERS_MAX, INPUT_BYTES_MAX, LABEL_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX, RUN_SLOTS,
 };
 use fanin_protocol::spec::millis;
-use fanin_protocol::{CommandLine, JobLimits, Policy};
+use fanin_protocol::{CommandLine, JobLimits, Policy, Resume};
 use toml::de::DeTable;
 
 use crate::args::Flags;
@@ -21,7 +21,7 @@ use reader::{Field, Problems, Section};
 
 const TOP_KEYS: [&str; 9] =
     ["description", "concurrency", "release", "deadline", "fail_on", "cwd", "env", "limits", "task"];
-const TASK_KEYS: [&str; 13] = [
+const TASK_KEYS: [&str; 14] = [
     "id",
     "label",
     "command",
@@ -34,10 +34,11 @@ const TASK_KEYS: [&str; 13] = [
     "start_timeout",
     "total_timeout",
     "retries",
+    "resume",
     "output_bytes_max",
 ];
-const LIMIT_KEYS: [&str; 6] =
-    ["timeout", "idle", "queue_timeout", "start_timeout", "total_timeout", "retries"];
+const LIMIT_KEYS: [&str; 7] =
+    ["timeout", "idle", "queue_timeout", "start_timeout", "total_timeout", "retries", "resume"];
 
 /// Reads the manifest at `path` and adds what the flags say for each task.
 ///
@@ -237,7 +238,18 @@ fn limits(section: &Section<'_, '_>, deadline: Option<Duration>, problems: &mut 
         ..JobLimits::NONE
     };
     let retries = section.field("retries").and_then(|field| field.integer(0, RETRIES_MAX.into(), problems));
-    JobLimits { retries: retries.and_then(|n| u32::try_from(n).ok()), ..limits }
+    let resume = section.field("resume").and_then(|field| resume(&field, problems));
+    JobLimits { retries: retries.and_then(|n| u32::try_from(n).ok()), resume, ..limits }
+}
+
+/// What becomes of a task that its supervisor did not outlive.
+fn resume(field: &Field<'_, '_>, problems: &mut Problems<'_>) -> Option<Resume> {
+    let word = field.string(problems)?;
+    let found = [Resume::Fail, Resume::Rerun].into_iter().find(|resume| resume.as_str() == word);
+    if found.is_none() {
+        field.wrong("use \"fail\" or \"rerun\"", problems);
+    }
+    found
 }
 
 /// Limits for tasks that set none, in a table of their own.

@@ -367,7 +367,7 @@ mod tests {
     use std::ffi::OsString;
 
     fn planned(words: &[&str], stdin: &str) -> Result<Plan, Refused> {
-        let (args, inline) = parse(["fanin", "run"].iter().chain(words).map(OsString::from)).unwrap();
+        let (args, inline) = parse(["fanin", "run"].iter().chain(words).map(OsString::from)).unwrap().run();
         plan(&args, &inline, None, stdin.as_bytes())
     }
 

@@ -10,9 +10,8 @@ use fanin_protocol::limits::DEPTH_MAX;
 use fanin_protocol::{GroupId, LayoutError, PARENT_VARIABLE, ParentMark, layout};
 
 use crate::args::{Inline, RunArgs};
-use crate::exit::Exit;
 use crate::file;
-use crate::keep::{Earlier, EarlierError, Keep};
+use crate::keep::{Earlier, Keep};
 use crate::on_done;
 use crate::plan::{self, Plan, Refused};
 use crate::warning::Warning;
@@ -87,14 +86,7 @@ fn refuse_too_deep(parent: Option<&ParentMark>) -> Result<(), Refused> {
 fn earlier(state: &Result<PathBuf, LayoutError>, name: &str) -> Result<Earlier, Refused> {
     let state = state.as_ref().map_err(|error| Refused::one(format!("--again: {error}")))?;
     Earlier::find(state, name).map_err(|error| {
-        let exit = match &error {
-            EarlierError::Owned(_) => Exit::Owned,
-            EarlierError::NoId(_)
-            | EarlierError::Unknown { .. }
-            | EarlierError::Ambiguous { .. }
-            | EarlierError::Document(_)
-            | EarlierError::Read { .. } => Exit::Usage,
-        };
+        let exit = error.exit();
         Refused { exit, ..Refused::one(error.to_string()) }
     })
 }

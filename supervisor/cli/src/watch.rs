@@ -64,7 +64,7 @@ impl<'s> Watch<'s> {
                 }
                 Ok(())
             }
-            Delivery::Lagged { .. } => self.catch_up(progress),
+            Delivery::Lagged { .. } | Delivery::Unreadable { .. } => self.catch_up(progress),
         }
     }
 

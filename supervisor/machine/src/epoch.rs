@@ -1,8 +1,9 @@
 //! The beginning and the end of an epoch. Recovery has no rules of its own: it closes older runs, and the ordinary
 //! settle loop does the rest.
 
-use fanin_protocol::record::{RunEnded, RunOutcome, StoreClosed, StoreOpened};
-use fanin_protocol::{Cause, Fence, JobKind, Seq};
+use fanin_protocol::limits::CRASHED_RUNS_MAX;
+use fanin_protocol::record::{Next, RunEnded, RunOutcome, StoreClosed, StoreOpened};
+use fanin_protocol::{Cause, Code, Fence, JobKind, Resume, Seq};
 
 use crate::command::{Open, Refusal, Reply};
 use crate::job::Ending;
@@ -75,18 +76,37 @@ fn close_run(state: &mut State, node: Node, out: &mut Out) {
     if let Node::Job(key) = node {
         message::run_over(state, key, out);
     }
+    let (next, code) = resumed(state, node);
     out.record(
         state,
         RunEnded {
             outcome: RunOutcome::Interrupted,
             cause: Some(Cause::Interrupted),
             message: Some("the supervisor stopped before the job did".into()),
+            next,
+            code,
             ..run::ended(fence)
         },
     );
     match node {
         Node::Job(key) => state.memory.dirty.jobs.push_back(key),
         Node::Session(key) => session::seal_turn_group(state, key, Some(fence), out),
+    }
+}
+
+/// What follows a run that a crash interrupted (RE-4, RE-5). What was told to stop is not started again, nor one that
+/// has launched: what its children did is not undone.
+fn resumed(state: &State, node: Node) -> (Next, Option<Code>) {
+    let Node::Job(key) = node else { return (Next::Settle, None) };
+    let Some(job) = state.job(key) else { return (Next::Settle, None) };
+    let is_wanted = job.limits().resume == Some(Resume::Rerun) && job.kind != JobKind::Closure;
+    let is_going = job.stop.is_some() || sweep::inherited(state, key).is_some();
+    if !is_wanted || is_going || job.below.is_some() {
+        (Next::Settle, None)
+    } else if job.crashed + 1 >= CRASHED_RUNS_MAX {
+        (Next::Settle, Some(Code::Exhausted))
+    } else {
+        (Next::Requeue, None)
     }
 }
 

@@ -12,6 +12,7 @@ use fanin_protocol::{JobId, Record};
 use crate::clock::Mono;
 use crate::command::Refusal;
 use crate::effect::{Effect, Forgotten};
+use crate::fold::Near;
 use crate::out::Out;
 use crate::state::{Group, GroupKey, JobKey, SessionKey, State};
 
@@ -24,6 +25,10 @@ pub(crate) struct Finished {
     unread: VecDeque<(Mono, Done)>,
     /// Jobs in these groups.
     jobs: usize,
+    /// There came to be too many of them then: some go at the next tick.
+    too_many_at: Option<Mono>,
+    /// So many of the things above are still to be looked at before this tick and those that follow it at once are done.
+    left: usize,
     evicted: Evicted,
 }
 
@@ -54,7 +59,7 @@ impl Finished {
     /// When the next has to go.
     pub(crate) fn next(&self) -> Option<Mono> {
         let fronts = [self.read.front(), self.unread.front()];
-        fronts.into_iter().flatten().map(|(at, _)| *at).min()
+        fronts.into_iter().flatten().map(|(at, _)| *at).chain(self.too_many_at).min()
     }
 }
 
@@ -106,7 +111,7 @@ fn is_done(group: &Group) -> bool {
 }
 
 /// A record was written: something may be over with it.
-pub(crate) fn after(state: &mut State, record: &Record) {
+pub(crate) fn after(state: &mut State, record: &Record, hint: Near) {
     match record {
         Record::MessageTaken(taken) => {
             for id in &taken.keys {
@@ -121,7 +126,9 @@ pub(crate) fn after(state: &mut State, record: &Record) {
             }
         }
         Record::JobEnded(ended) => {
-            let group = state.facts.job_key(&ended.job).and_then(|key| state.job(key)).map(|job| job.group);
+            // Each job ends once, and its writer knows where it is: the way over its id would be a look into a large table.
+            let key = hint.job().or_else(|| state.facts.job_key(&ended.job));
+            let group = key.and_then(|key| state.job(key)).map(|job| job.group);
             if let Some(key) =
                 group.filter(|key| state.group(*key).is_some_and(|group| group.voided.is_some()))
             {
@@ -139,6 +146,8 @@ pub(crate) fn after(state: &mut State, record: &Record) {
 
 /// All that is over already when an epoch begins.
 pub(crate) fn begin(state: &mut State) {
+    // What the opening itself has closed is among all of it.
+    state.memory.finished = Finished::default();
     for key in state.facts.groups.places() {
         done(state, GroupKey(key));
     }
@@ -152,7 +161,12 @@ pub(crate) fn begin(state: &mut State) {
 fn done(state: &mut State, key: GroupKey) {
     let Some(group) = state.group(key).filter(|group| is_done(group)) else { return };
     let (is_read, jobs) = (group.voided.is_none(), group.members.len());
-    state.memory.finished.jobs += jobs;
+    let now = state.memory.clock.mono();
+    let finished = &mut state.memory.finished;
+    finished.jobs += jobs;
+    if finished.jobs > FINISHED_JOBS {
+        finished.too_many_at.get_or_insert(now);
+    }
     keep(state, Done::Group(key), is_read);
 }
 
@@ -163,13 +177,23 @@ fn keep(state: &mut State, thing: Done, is_read: bool) {
     queue.push_back((at, thing));
 }
 
+/// A tick begins to let go, and no other step: whoever takes a large result does not wait until its jobs are gone.
+pub(crate) fn tick(state: &mut State) {
+    let finished = &mut state.memory.finished;
+    finished.too_many_at = None;
+    // Each is looked at once: what something still looks at goes to the end, and must not come round again at once.
+    if finished.left == 0 {
+        finished.left = finished.read.len() + finished.unread.len();
+    }
+}
+
 /// Lets the next thing go that has to; false where there is none, or this step's share is done.
 pub(crate) fn next(state: &mut State, gone: &mut usize, out: &mut Out) -> bool {
-    if *gone >= EVICTS_PER_STEP {
-        return false;
-    }
     let now = state.memory.clock.mono();
     let finished = &mut state.memory.finished;
+    if *gone >= EVICTS_PER_STEP || finished.left == 0 {
+        return false;
+    }
     let is_too_many = finished.jobs > FINISHED_JOBS;
     let goes = |queue: &VecDeque<(Mono, Done)>| queue.front().is_some_and(|(at, _)| *at <= now);
     let queue = if goes(&finished.read) || is_too_many && !finished.read.is_empty() {
@@ -177,10 +201,15 @@ pub(crate) fn next(state: &mut State, gone: &mut usize, out: &mut Out) -> bool {
     } else if goes(&finished.unread) || is_too_many {
         &mut finished.unread
     } else {
+        finished.left = 0;
         return false;
     };
-    let Some((_, thing)) = queue.pop_front() else { return false };
+    let Some((_, thing)) = queue.pop_front() else {
+        finished.left = 0;
+        return false;
+    };
     *gone += 1;
+    finished.left -= 1;
     let is_gone = match thing {
         Done::Group(key) => group(state, key, gone, out),
         Done::Session(key) => session(state, key),
@@ -202,8 +231,8 @@ pub(crate) fn next(state: &mut State, gone: &mut usize, out: &mut Out) -> bool {
 }
 
 /// True where this step's share was not enough.
-pub(crate) const fn is_unfinished(gone: usize) -> bool {
-    gone >= EVICTS_PER_STEP
+pub(crate) const fn is_unfinished(state: &State) -> bool {
+    state.memory.finished.left > 0
 }
 
 /// Lets a group and its jobs go. `Some(false)` where something still looks at one of them, `None` where it was gone.
@@ -250,4 +279,107 @@ fn session(state: &mut State, key: SessionKey) -> Option<bool> {
     state.facts.forget_session(key);
     state.memory.takers.remove(&crate::state::Node::Session(key));
     Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use fanin_protocol::limits::FINISHED_JOBS;
+    use fanin_protocol::record::Level;
+    use fanin_protocol::{Bounds, GroupId, LogId, Policy, Profile, SessionId, SharedLimits};
+
+    use super::*;
+    use crate::command::{
+        Command, Ended, Launch, Member, Open, Parent, Report, Said, SessionCommand, SessionOpen, Take,
+        WaiterId, Wanted,
+    };
+    use crate::{Now, step};
+
+    fn go(state: &mut State, command: Command) -> Out {
+        let mut out = Out::default();
+        step(state, command, Now { wall_ms: 1_000, mono: Mono(1_000) }, &mut out);
+        out
+    }
+
+    /// A state in which more jobs than are kept are over, and a waiter has their result.
+    fn too_many(id: WaiterId) -> State {
+        let (mut state, session) = (State::default(), SessionId::parse("main").unwrap());
+        let open = Open {
+            log: LogId::parse("log").unwrap(),
+            level: Level::Memory,
+            slots: None,
+            grace_ms: 0,
+            seed: 0,
+            rates: Vec::new(),
+        };
+        go(&mut state, Command::Open(open));
+        let (profile, bounds) = (Profile::Operator, Bounds::default());
+        let open = SessionOpen { id: session.clone(), profile, bounds };
+        go(&mut state, Command::Session(SessionCommand::Open(open)));
+        let member = |n| Member {
+            id: JobId::parse(&format!("job-{n}")).unwrap(),
+            is_fresh: true,
+            again: false,
+            label: None,
+            spec: None,
+            limits: SharedLimits::default(),
+            tag: 0,
+        };
+        let (parent, group) = (Parent::Session(session), GroupId::parse("g").unwrap());
+        let launch = Launch {
+            parent: parent.clone(),
+            group: group.clone(),
+            is_fresh: true,
+            joins_turn: false,
+            policy: Policy::ALL,
+            foreground: None,
+            members: (0..=FINISHED_JOBS).map(member).collect(),
+        };
+        let mut out = go(&mut state, Command::Launch(launch));
+        let mut runs = Vec::new();
+        loop {
+            runs.extend(out.effects.iter().filter_map(|effect| match effect {
+                Effect::Spawn { run, .. } => Some(*run),
+                _ => None,
+            }));
+            if !out.unfinished {
+                break;
+            }
+            out = go(&mut state, Command::Tick);
+        }
+        assert_eq!(runs.len(), FINISHED_JOBS + 1);
+        for run in runs {
+            let what = Said::Ended(Ended::Completed { output: None, exit: None, left: None });
+            go(&mut state, Command::Report(Report { run, what }));
+        }
+        go(&mut state, Command::Take(Take { waiter: id, wanted: Wanted::Group(parent, group) }));
+        state
+    }
+
+    #[test]
+    fn who_takes_a_large_result_does_not_wait_until_its_jobs_are_gone() {
+        let id = WaiterId(1);
+        let mut state = too_many(id);
+        let taken = go(&mut state, Command::Ack(id));
+        assert_eq!(
+            state.facts.jobs.places().len(),
+            FINISHED_JOBS + 1,
+            "the step that took it lets nothing go"
+        );
+        assert!(taken.effects.iter().any(|effect| matches!(effect, Effect::Alarm(Some(Mono(1_000))))));
+        go(&mut state, Command::Tick);
+        assert_eq!(state.facts.jobs.places().len(), 0, "the alarm of now does");
+    }
+
+    #[test]
+    fn what_is_looked_at_is_looked_over_once_a_tick() {
+        let id = WaiterId(1);
+        let mut state = too_many(id);
+        go(&mut state, Command::Ack(id));
+        let group = GroupId::parse("g").unwrap();
+        let parent = Parent::Session(SessionId::parse("main").unwrap());
+        go(&mut state, Command::Take(Take { waiter: WaiterId(2), wanted: Wanted::Group(parent, group) }));
+        let ticked = go(&mut state, Command::Tick);
+        assert_eq!(state.facts.jobs.places().len(), FINISHED_JOBS + 1);
+        assert!(!ticked.unfinished, "another tick at once would find the same");
+    }
 }

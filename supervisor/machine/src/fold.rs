@@ -40,7 +40,7 @@ pub(crate) enum Near {
 }
 
 impl Near {
-    const fn job(self) -> Option<JobKey> {
+    pub(crate) const fn job(self) -> Option<JobKey> {
         match self {
             Self::Job(key) => Some(key),
             Self::Unknown | Self::Group(_) => None,
@@ -221,6 +221,7 @@ impl Facts {
             queued_at_ms: ts_ms,
             started_at_ms: None,
             runs: 0,
+            crashed: 0,
             run: None,
             stop: None,
             last: None,
@@ -405,10 +406,11 @@ impl Facts {
             }
             Node::Job(key) => {
                 self.running -= 1;
-                let again = u32::from(matches!(body.next, Next::Retry { .. }));
+                let again = u32::from(matches!(body.next, Next::Retry { .. } | Next::Requeue));
                 self.queued += again;
                 if let Some(job) = self.jobs.get_mut(key.index()) {
                     job.run = None;
+                    job.crashed += u32::from(body.next == Next::Requeue);
                     job.last = Some(LastRun {
                         outcome: body.outcome,
                         cause: body.cause,
@@ -711,7 +713,9 @@ fn details(body: &RunEnded) -> Option<Box<RunDetails>> {
     let RunEnded { message, exit, output, left, .. } = body;
     let retry_at_ms = match body.next {
         Next::Retry { not_before_ms } => Some(not_before_ms),
-        Next::Settle | Next::Requeue => None,
+        // At once: the next opening starts it as soon as it has a slot.
+        Next::Requeue => Some(0),
+        Next::Settle => None,
     };
     let is_said =
         message.is_some() || exit.is_some() || output.is_some() || left.is_some() || retry_at_ms.is_some();

@@ -44,7 +44,7 @@ impl Out {
         let ts_ms = state.facts.ts_ms.max(state.memory.clock.wall_ms());
         match state.facts.apply_near(seq, ts_ms, &record, hint) {
             Ok((about, run)) => {
-                evict::after(state, &record);
+                evict::after(state, &record, hint);
                 self.records.push(Entry { seq, ts_ms, about, run, record });
                 if let Near::Job(key) = hint {
                     quiet::heard(state, key);

@@ -11,7 +11,7 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-use fanin_protocol::limits::EFFECTS_ROOM;
+use fanin_protocol::limits::{EFFECTS_ROOM, LATE_SLICE};
 
 use crate::sync::{Mutex, MutexGuard};
 
@@ -144,15 +144,15 @@ impl<S, B: Batch> Pump<S, B> {
     ///
     /// As [`Pump::enter`], in the one who carries it out.
     pub fn post(&self, change: impl FnOnce(&mut S, &mut B) + Send + 'static, mut handle: impl FnMut(&mut B)) {
-        match self.inner.try_lock() {
-            Some(inner) => self.carry_out(inner, change, &mut handle),
-            None => {
-                self.late.lock().push_back(Late::Change(Box::new(change)));
-                // The one who held the lock may have looked before this was there; then the lock is free by now.
-                if let Some(panic) = self.sweep(&mut handle) {
-                    resume_unwind(panic);
-                }
-            }
+        if let Some(inner) = self.inner.try_lock()
+            && self.late.lock().is_empty()
+        {
+            return self.carry_out(inner, change, &mut handle);
+        }
+        self.late.lock().push_back(Late::Change(Box::new(change)));
+        // The one who held the lock may have looked before this was there; then the lock is free by now.
+        if let Some(panic) = self.sweep(&mut handle) {
+            resume_unwind(panic);
         }
     }
 
@@ -162,7 +162,7 @@ impl<S, B: Batch> Pump<S, B> {
         change: impl FnOnce(&mut S, &mut B) -> R,
         handle: &mut impl FnMut(&mut B),
     ) -> R {
-        let (answer, first) = self.once(inner, change, handle);
+        let (answer, first) = self.once(inner, usize::MAX, change, handle);
         let second = self.sweep(handle);
         if let Some(panic) = first.or(second) {
             resume_unwind(panic);
@@ -172,26 +172,30 @@ impl<S, B: Batch> Pump<S, B> {
 
     /// Carries out what was posted while the lock was held. Where it is held again, that one looks after it.
     ///
+    /// In slices: effects of the first do not wait for all that was posted, and meanwhile another thread goes on with the
+    /// rest.
+    ///
     /// A post puts its change there before it tries the lock, and a holder looks there after it let go: whichever of
     /// the two came second sees the other.
     fn sweep(&self, handle: &mut impl FnMut(&mut B)) -> Panic {
         let mut panic = None;
         while !self.late.lock().is_empty() {
             let Some(inner) = self.inner.try_lock() else { return panic };
-            let ((), caught) = self.once(inner, |_, _| (), handle);
+            let ((), caught) = self.once(inner, LATE_SLICE, |_, _| (), handle);
             panic = panic.or(caught);
         }
         panic
     }
 
-    /// One change behind those that were posted, and what is queued unless somebody is at it.
+    /// One change behind those that were posted, so many at the most, and what is queued unless somebody is at it.
     fn once<R>(
         &self,
         mut inner: MutexGuard<'_, Inner<S, B>>,
+        posted_max: usize,
         change: impl FnOnce(&mut S, &mut B) -> R,
         handle: &mut impl FnMut(&mut B),
     ) -> (R, Panic) {
-        self.take_late(&mut inner);
+        self.take_late(&mut inner, posted_max);
         let Inner { state, queue, .. } = &mut *inner;
         let answer = change(state, queue);
         if inner.pumping || inner.queue.is_empty() {
@@ -204,8 +208,8 @@ impl<S, B: Batch> Pump<S, B> {
         (answer, self.run(batch, handle))
     }
 
-    fn take_late(&self, inner: &mut Inner<S, B>) {
-        loop {
+    fn take_late(&self, inner: &mut Inner<S, B>, max: usize) {
+        for _ in 0..max {
             // One at a time, each taken out in a statement of its own: one that panics loses no other, and none is
             // carried out with this lock held.
             let next = self.late.lock().pop_front();
@@ -253,7 +257,8 @@ impl<S: fmt::Debug, B: fmt::Debug> fmt::Debug for Pump<S, B> {
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::thread;
 
     use super::*;
@@ -423,6 +428,28 @@ mod tests {
         drop(held);
         let seen = enter(&pump, |state, _| state.clone(), handle());
         assert_eq!((seen, ran.into_inner()), (vec![0, 1, 2], vec![0, 1, 2]));
+    }
+
+    #[test]
+    fn effects_of_the_first_posts_do_not_wait_for_the_last() {
+        let (pump, seen) = (Pump::new(0), RefCell::new(Vec::new()));
+        let changes = Arc::new(AtomicUsize::new(0));
+        let handle = || each(|n: u32| seen.borrow_mut().push((n, changes.load(Ordering::Relaxed))));
+        let change = |n: u32| {
+            let changes = Arc::clone(&changes);
+            move |_: &mut u32, queue: &mut Queue| {
+                queue.push_back(n);
+                changes.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let posts = 3 * u32::try_from(LATE_SLICE).unwrap();
+        let held = pump.inner.lock();
+        (0..posts).for_each(|n| pump.post(change(n), handle()));
+        drop(held);
+        pump.post(change(posts), handle());
+        let seen = seen.into_inner();
+        assert!(seen.iter().map(|(n, _)| *n).eq(0..=posts));
+        assert!(seen.first().is_some_and(|(_, changes)| *changes <= LATE_SLICE), "{:?}", seen.first());
     }
 
     #[test]

@@ -29,7 +29,8 @@ pub(crate) fn next(state: &State, key: JobKey, ended: &RunEnded, is_safe: bool) 
     }
     // What had no effect yet can be tried again without asking; agents fail so while they come up.
     let unasked = if is_safe && job.kind == JobKind::Agent { SAFE_RETRIES } else { 0 };
-    if job.runs > job.limits().retries.unwrap_or(unasked) {
+    // What a crash interrupted was no try that failed.
+    if job.runs - job.crashed > job.limits().retries.unwrap_or(unasked) {
         return Next::Settle;
     }
     let gap_ms = gap_ms(job.runs, state.memory.settings.seed, ended.run);

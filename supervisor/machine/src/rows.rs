@@ -308,7 +308,12 @@ impl Facts {
         let session = match parent {
             NodeId::Session(id) => self.session_key(id),
             NodeId::Job(id) => {
-                self.job_key(id).and_then(|key| self.jobs.get(key.index())).map(|job| job.session)
+                let key = self.job_key(id);
+                // It has launched, if it had not before.
+                if let Some(key) = key {
+                    self.touch_node(Node::Job(key));
+                }
+                key.and_then(|key| self.jobs.get(key.index())).map(|job| job.session)
             }
         };
         if let Some(session) = session {
@@ -340,7 +345,13 @@ impl Facts {
 }
 
 fn job_row(job: &Job) -> (String, Body) {
-    (job.id.to_string(), Body::Job(Box::new(Job { below: None, ..job.clone() })))
+    (job.id.to_string(), Body::Job(Box::new(stored(job))))
+}
+
+/// The job without the lists of what hangs below it.
+fn stored(job: &Job) -> Job {
+    let below = job.below.is_some().then(Box::default);
+    Job { below, ..job.clone() }
 }
 
 fn group_row(facts: &Facts, group: &Group) -> (String, Body) {
@@ -355,6 +366,9 @@ fn group_row(facts: &Facts, group: &Group) -> (String, Body) {
     (row.id.to_string(), Body::Group(row))
 }
 
+/// A job's group has no row.
+const NO_GROUP: &str = "its group is not there";
+
 impl Facts {
     /// Facts from the rows of a store, in the order of their kinds and keys. What was retired is not among them.
     ///
@@ -367,6 +381,27 @@ impl Facts {
         ts_ms: u64,
         rows: impl Iterator<Item = (RowKind, u64, &'a [u8])>,
     ) -> Result<Self, RestoreError> {
+        Self::restore_or(log, head, ts_ms, rows, Err)
+    }
+
+    /// As [`Facts::restore`], of a store whose old rows were let go of one by one.
+    pub(crate) fn restore_seen<'a>(
+        log: Option<LogId>,
+        head: Seq,
+        ts_ms: u64,
+        rows: impl Iterator<Item = (RowKind, u64, &'a [u8])>,
+    ) -> Result<Self, RestoreError> {
+        let is_alone = |error: &RestoreError| error.kind == RowKind::Job && error.why == NO_GROUP;
+        Self::restore_or(log, head, ts_ms, rows, |error| if is_alone(&error) { Ok(()) } else { Err(error) })
+    }
+
+    fn restore_or<'a>(
+        log: Option<LogId>,
+        head: Seq,
+        ts_ms: u64,
+        rows: impl Iterator<Item = (RowKind, u64, &'a [u8])>,
+        wrong: impl Fn(RestoreError) -> Result<(), RestoreError>,
+    ) -> Result<Self, RestoreError> {
         let mut facts = Self { log, head, ts_ms, ..Self::default() };
         for (kind, key, body) in rows {
             let restored = match kind {
@@ -376,7 +411,7 @@ impl Facts {
                 RowKind::Job => decode(body).and_then(|row| facts.restore_job(key, row)),
                 RowKind::Message => decode(body).map(|row| facts.restore_message(Seq(key), row)),
             };
-            restored.map_err(|why| RestoreError { kind, key, why })?;
+            restored.or_else(|why| wrong(RestoreError { kind, key, why }))?;
         }
         facts.restore_members();
         Ok(facts)
@@ -452,7 +487,7 @@ impl Facts {
 
     fn restore_job(&mut self, key: u64, mut job: Job) -> Result<(), String> {
         let key = JobKey(short(key)?);
-        let group = self.groups.get(job.group.index()).ok_or("its group is not there")?;
+        let group = self.groups.get(job.group.index()).ok_or(NO_GROUP)?;
         let within = group.about.within.clone();
         job.about = Arc::new(About { within, job: Some(job.id.clone()), lifetime: Some(job.lifetime) });
         // By keys, so that the newest life of an id is what it names.

@@ -204,6 +204,9 @@ pub(crate) struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) started_at_ms: Option<u64>,
     pub(crate) runs: u32,
+    /// Those of them that a crash interrupted and that were followed by another.
+    #[serde(default)]
+    pub(crate) crashed: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<OpenRun>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -218,8 +221,28 @@ pub(crate) struct Job {
     /// Follow-ups that it had accepted and that are void.
     pub(crate) unanswered: u32,
     /// What it has launched; apart, since most jobs launch nothing.
-    #[serde(skip)]
+    #[serde(default, with = "has_launched")]
     pub(crate) below: Option<Box<Below>>,
+}
+
+/// Of what hangs below a job a row says only whether there ever was anything; what it is follows from the groups.
+mod has_launched {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Below;
+
+    pub(super) fn serialize<S: Serializer>(
+        below: &Option<Box<Below>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        below.is_some().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Box<Below>>, D::Error> {
+        Ok(bool::deserialize(deserializer)?.then(Box::default))
+    }
 }
 
 /// A recorded wish to stop a running job.
@@ -621,6 +644,11 @@ impl Facts {
     /// Where the session of an id is.
     pub(crate) fn session_key(&self, id: &SessionId) -> Option<SessionKey> {
         self.session_index.get(id, |key| self.sessions.get(key.index()).is_some_and(|kept| kept.id == *id))
+    }
+
+    /// The last record's time, in milliseconds since the Unix epoch.
+    pub const fn ts_ms(&self) -> u64 {
+        self.ts_ms
     }
 
     /// The number of the epoch.

@@ -59,5 +59,5 @@ fn settle(state: &mut State, out: &mut Out) {
     inbox::settle_idle(state, out);
     foreground::settle(state, out);
     out.unfinished =
-        starts == STARTS_PER_STEP || !state.memory.sweeps.is_empty() || evict::is_unfinished(gone);
+        starts == STARTS_PER_STEP || !state.memory.sweeps.is_empty() || evict::is_unfinished(state);
 }

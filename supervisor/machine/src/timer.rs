@@ -7,7 +7,7 @@ use crate::job::{self, Ending};
 use crate::out::Out;
 use crate::state::{GroupKey, JobKey, State};
 use crate::timers::{Owner, Purpose};
-use crate::{activity, quiet, retry, stop, sweep};
+use crate::{activity, evict, quiet, retry, stop, sweep};
 
 /// Carries out all timers that are due.
 pub(crate) fn tick(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
@@ -21,6 +21,7 @@ pub(crate) fn tick(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
             Owner::All => quiet::look(state, out),
         }
     }
+    evict::tick(state);
     Ok(Reply::Done)
 }
 

@@ -16,6 +16,7 @@ pub mod shim;
 #[cfg(target_os = "linux")]
 mod shimmed;
 mod spawn;
+mod survivors;
 mod table;
 mod tree;
 mod watch;
@@ -24,5 +25,6 @@ mod wire;
 
 pub use identity::{Found, Identity};
 pub use spawn::NotStarted;
+pub use survivors::stop_survivors;
 pub use table::{Entry, Table};
 pub use tree::{Input, Pipes, Tree, read_now};

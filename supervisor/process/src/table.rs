@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use fanin_protocol::LogId;
 use fanin_protocol::process::RUN_VARIABLE;
 
 /// Where processes are looked for.
@@ -71,9 +72,19 @@ impl Table {
     /// All whose environment names this run. Those of other users cannot be seen into.
     pub fn of_run(&self, mark: &str) -> Vec<Entry> {
         let wanted = format!("{RUN_VARIABLE}={mark}");
+        self.with(|variable| variable == wanted.as_bytes())
+    }
+
+    /// All whose environment names any run of this log. Those of other users cannot be seen into.
+    pub fn of_log(&self, log: &LogId) -> Vec<Entry> {
+        let wanted = format!("{RUN_VARIABLE}={log}:");
+        self.with(|variable| variable.starts_with(wanted.as_bytes()))
+    }
+
+    fn with(&self, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<Entry> {
         let carries = |pid: &u32| {
             let environ = std::fs::read(self.of(*pid).join("environ")).unwrap_or_default();
-            environ.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+            environ.split(|byte| *byte == 0).any(&is_wanted)
         };
         self.pids().filter(carries).filter_map(|pid| self.entry(pid)).collect()
     }

@@ -20,7 +20,7 @@ pub use suite::conforms;
 use bytes::Bytes;
 use fanin_protocol::envelope::FORMAT_VERSION;
 use fanin_protocol::record::{Level, SessionClosed, StoreOpened};
-use fanin_protocol::{Envelope, Lifetime, LogId, Record, RowKind, Seq, SessionId};
+use fanin_protocol::{Envelope, Ids, Lifetime, LogId, Record, RowKind, Seq, SessionId};
 
 use crate::journal::{Batch, Change, Journal, JournalError, JournalReader, Opened, Row, StoredOutput};
 
@@ -53,6 +53,7 @@ pub fn record(seq: u64) -> Envelope {
         ts_ms: 1_000 + seq,
         kind: record.kind().to_owned(),
         ignorable: record.is_ignorable(),
+        ids: Ids::default(),
         body: body.into(),
     }
 }

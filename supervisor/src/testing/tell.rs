@@ -147,6 +147,7 @@ impl Told {
                 Delivery::Lagged { missed, .. } => {
                     panic!("{missed} records are no longer kept; give the supervisor a longer tail")
                 }
+                unreadable @ Delivery::Unreadable { .. } => panic!("{unreadable}"),
             }
         }
         told

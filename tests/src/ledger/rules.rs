@@ -1,13 +1,14 @@
 //! Which record may not follow which. Each rule is written down once more here, from the semantics and not from
 //! the machine.
 
+use fanin_protocol::limits::CRASHED_RUNS_MAX;
 use fanin_protocol::record::{
     GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, LimitName, LimitsSet,
     MessageTaken, Next, RunEnded, RunOutcome, RunStarted, StopTarget, StoreOpened, TakenBy,
 };
 use fanin_protocol::{
-    Bounds, Cause, Code, Entry, Fence, JobId, Lifetime, NodeId, Outcome, PartState, Record, SessionId,
-    Status, ToolPart,
+    Bounds, Cause, Code, Entry, Fence, JobId, JobKind, Lifetime, NodeId, Outcome, PartState, Record,
+    SessionId, Status, ToolPart,
 };
 
 use super::{GroupSeen, JobSeen, Ledger, RunSeen, SessionSeen};
@@ -132,6 +133,7 @@ impl Ledger {
             runs: 0,
             last: None,
             retry_at_ms: None,
+            crashed: 0,
             stop: None,
             ended: None,
             taken: false,
@@ -295,10 +297,25 @@ impl Ledger {
                 job.run = None;
                 job.last = Some(body.outcome);
                 let session = job.session.clone();
-                if let Next::Retry { not_before_ms } = body.next {
-                    let may = job.stop.is_none() && body.outcome == RunOutcome::Failed;
-                    ensure(may, "J-17", || format!("{id} is tried again after {:?}", job.stop))?;
-                    job.retry_at_ms = Some(not_before_ms);
+                let not_before = match body.next {
+                    Next::Settle => None,
+                    Next::Retry { not_before_ms } => {
+                        let may = job.stop.is_none() && body.outcome == RunOutcome::Failed;
+                        ensure(may, "J-17", || format!("{id} is tried again after {:?}", job.stop))?;
+                        Some(not_before_ms)
+                    }
+                    // Only after a crash, and not for ever.
+                    Next::Requeue => {
+                        job.crashed += 1;
+                        let may = job.stop.is_none() && body.outcome == RunOutcome::Interrupted;
+                        ensure(may, "RE-4", || format!("{id} is started again after {:?}", job.stop))?;
+                        ensure(job.crashed < CRASHED_RUNS_MAX, "RE-5", || format!("{id}: {}", job.crashed))?;
+                        ensure(job.kind != JobKind::Closure, "RE-7", || format!("{id} is a closure"))?;
+                        Some(0)
+                    }
+                };
+                if not_before.is_some() {
+                    job.retry_at_ms = not_before;
                     self.queued += 1;
                     self.retrying += 1;
                 }

@@ -5,7 +5,7 @@
 use fanin_machine::WaiterId;
 use fanin_protocol::{
     Bounds, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId, PartKind, PartState,
-    Policy, Profile, SessionId,
+    Policy, Profile, Resume, SessionId,
 };
 
 use super::{Aim, How, Launching, Op, Promoted, Wish};
@@ -156,9 +156,15 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
             retries: words.number("retries").map(|n| n as u32),
             repeats: words.number("repeats").map(|n| n as u32),
             grace_ms: words.number("grace"),
+            resume: words.option("resume").map(resume),
         },
         jobs,
     }
+}
+
+fn resume(word: &str) -> Resume {
+    let known = [Resume::Fail, Resume::Rerun].into_iter().find(|resume| resume.as_str() == word);
+    known.unwrap_or_else(|| panic!("`{word}` is no policy"))
 }
 
 fn wanted(words: &Words<'_>) -> Wish {

@@ -98,6 +98,7 @@ impl Display for Launching {
         option(f, "idle", self.limits.idle_ms)?;
         option(f, "retries", self.limits.retries.map(u64::from))?;
         option(f, "repeats", self.limits.repeats.map(u64::from))?;
+        self.limits.resume.map_or(Ok(()), |resume| write!(f, " resume={}", resume.as_str()))?;
         option(f, "grace", self.limits.grace_ms)?;
         self.jobs.iter().try_for_each(|id| write!(f, " {id}"))
     }

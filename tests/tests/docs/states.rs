@@ -31,7 +31,7 @@ fn causes_and_the_status_that_each_leads_to() {
 
 #[test]
 fn codes_and_the_causes_above_them() {
-    let all = every!(Code: Queue Start Run Total Idle NoOutput NoProgress Unanswered ExitStatus Signal ProgramNotFound BadFolder PermissionDenied Os ShimLost
+    let all = every!(Code: Queue Start Run Total Idle NoOutput Exhausted NoProgress Unanswered ExitStatus Signal ProgramNotFound BadFolder PermissionDenied Os ShimLost
         Unknown);
     check("## Codes", 0, &all);
     assert!(all.iter().all(|code| wire(code) == code.as_str()));
@@ -85,6 +85,8 @@ fn reasons() -> Vec<Reason> {
         Reason::Busy,
         Reason::Offered,
         Reason::Untaken,
+        Reason::NotRecovered,
+        Reason::Unowned,
     ]
 }
 
@@ -107,7 +109,9 @@ fn phase(reason: &Reason) -> &'static str {
         | Reason::Unsealed
         | Reason::Busy
         | Reason::Offered
-        | Reason::Untaken => reason.phase(),
+        | Reason::Untaken
+        | Reason::NotRecovered
+        | Reason::Unowned => reason.phase(),
     }
 }
 

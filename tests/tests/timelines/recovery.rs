@@ -475,3 +475,69 @@ fn a_rule_that_stopped_only_queued_members_is_told_after_a_crash() {
         "#]],
     );
 }
+
+// RE-4: what may be done twice is started again by the next opening.
+#[test]
+fn a_job_that_may_run_again_does_so_after_a_crash() {
+    check(
+        "launch resume=rerun a; spawn a; part a c1 running; crash; open; after 0; spawn a; end a ok",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            run.bound a
+            part a c1 running 0..-
+            store.opened after a crash
+            part a c1 error interrupted 0..0
+            run.ended a interrupted, to be queued again
+            run.started a
+            run.bound a
+            run.ended a completed
+            job.ended a completed
+            group.fired all_ok [a completed]
+        "#]],
+    );
+}
+
+// RE-5, B54: not for ever.
+#[test]
+fn a_job_that_brings_its_supervisor_down_is_set_aside() {
+    check(
+        "launch resume=rerun a; crash; open; after 0; crash; open; after 0; crash; open; after 0",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            store.opened after a crash
+            run.ended a interrupted, to be queued again
+            run.started a
+            store.opened after a crash
+            run.ended a interrupted, to be queued again
+            run.started a
+            store.opened after a crash
+            run.ended a interrupted
+            job.ended a error/interrupted.exhausted interrupted
+            group.fired none_ok [a error/interrupted]
+        "#]],
+    );
+}
+
+// RE-4, J-17: a cancel beats every policy.
+#[test]
+fn a_job_that_was_told_to_stop_is_not_started_again() {
+    check(
+        "launch resume=rerun a; spawn a; stop a user; crash; open; after 0",
+        expect![[r#"
+        job.queued a
+        group.sealed [a]
+        run.started a
+        run.bound a
+        job.stopping a cancelled/user
+        -> Polite stop of a
+        store.opened after a crash
+        run.ended a interrupted
+        job.ended a cancelled/user interrupted
+        group.fired none_ok [a cancelled/user]
+    "#]],
+    );
+}

@@ -11,6 +11,7 @@ use fanin_protocol::{GroupId, ResultEntry, Status, layout, text};
 
 use super::document::{self, DocumentError};
 use super::is_owned;
+use crate::exit::Exit;
 use crate::plan::{Carried, Plan};
 
 /// How random ids of groups begin.
@@ -72,6 +73,65 @@ pub(crate) enum EarlierError {
     },
 }
 
+/// A run as it was planned, whatever came of it.
+#[derive(Debug)]
+pub(crate) struct KeptRun {
+    /// Its group.
+    pub(crate) group: GroupId,
+    /// Where it is kept.
+    pub(crate) folder: PathBuf,
+    /// Where its tasks run that say nothing else.
+    pub(crate) started_in: PathBuf,
+    /// What it was to run.
+    pub(crate) plan: Plan,
+}
+
+impl KeptRun {
+    /// Finds a run that no process is at work in, as [`Earlier::find`].
+    ///
+    /// # Errors
+    ///
+    /// [`EarlierError`].
+    pub(crate) fn find(state: &Path, name: &str) -> Result<Self, EarlierError> {
+        let (group, folder) = look_up(&layout::runs(state), name)?;
+        if is_owned(&folder).map_err(|error| failed(&folder.join(layout::OWNER_LOCK), error))? {
+            return Err(EarlierError::Owned(group));
+        }
+        let path = folder.join(layout::PLAN);
+        let bytes = load(&path).map_err(|error| failed(&path, error))?;
+        let document: document::Plan<'static> = document::read(&path, "fanin.plan", &bytes)?;
+        let (started_in, plan) = (document.started_in.into_owned(), document.plan.into_owned());
+        Ok(Self { group, folder, started_in, plan })
+    }
+}
+
+fn failed(path: &Path, error: io::Error) -> EarlierError {
+    EarlierError::Read { path: path.to_owned(), error }
+}
+
+/// The folders of all runs, the newest first.
+///
+/// # Errors
+///
+/// The system's.
+pub(crate) fn folders(state: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(list(&layout::runs(state))?.into_iter().map(|run| run.folder).collect())
+}
+
+impl EarlierError {
+    /// What it makes of the program's end.
+    pub(crate) const fn exit(&self) -> Exit {
+        match self {
+            Self::Owned(_) => Exit::Owned,
+            Self::NoId(_)
+            | Self::Unknown { .. }
+            | Self::Ambiguous { .. }
+            | Self::Document(_)
+            | Self::Read { .. } => Exit::Usage,
+        }
+    }
+}
+
 impl Earlier {
     /// Finds the run that `name` is the id of, or the start of its id, and reads it.
     ///
@@ -79,15 +139,7 @@ impl Earlier {
     ///
     /// [`EarlierError`].
     pub(crate) fn find(state: &Path, name: &str) -> Result<Self, EarlierError> {
-        let (group, folder) = look_up(&layout::runs(state), name)?;
-        let failed = |path: &Path, error| EarlierError::Read { path: path.to_owned(), error };
-        if is_owned(&folder).map_err(|error| failed(&folder.join(layout::OWNER_LOCK), error))? {
-            return Err(EarlierError::Owned(group));
-        }
-        let path = folder.join(layout::PLAN);
-        let bytes = load(&path).map_err(|error| failed(&path, error))?;
-        let document: document::Plan<'static> = document::read(&path, "fanin.plan", &bytes)?;
-        let mut plan = document.plan.into_owned();
+        let KeptRun { group, folder, started_in, mut plan } = KeptRun::find(state, name)?;
         let path = folder.join(layout::RESULT);
         match load(&path) {
             Ok(bytes) => {
@@ -98,7 +150,7 @@ impl Earlier {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(&path, error)),
         }
-        Ok(Self { group, started_in: document.started_in.into_owned(), plan })
+        Ok(Self { group, started_in, plan })
     }
 }
 

@@ -15,11 +15,18 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const SURROUNDINGS: [&str; 6] =
     ["NO_COLOR", "CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "FANIN_PARENT", "TERM_PROGRAM"];
 
-/// `fanin` with these words, to be run in `folder`. What it keeps goes to one place for all tests.
+/// `fanin` with these words, to be run in `folder`. What it keeps goes below that, where the folder is the test's own: none
+/// hears of another's crash.
 pub(crate) fn fanin(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fanin"));
     command.args(words).current_dir(folder).stdin(Stdio::null());
-    command.env("FANIN_STATE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/state"));
+    let is_its_own = folder.starts_with(std::env::temp_dir());
+    let state = if is_its_own {
+        folder.join(".state")
+    } else {
+        concat!(env!("CARGO_TARGET_TMPDIR"), "/state").into()
+    };
+    command.env("FANIN_STATE_DIR", state);
     for name in SURROUNDINGS {
         command.env_remove(name);
     }

@@ -5,6 +5,8 @@ mod again;
 #[cfg(test)]
 mod common;
 #[cfg(test)]
+mod demo;
+#[cfg(test)]
 mod doors;
 #[cfg(test)]
 mod each;
@@ -28,3 +30,5 @@ mod on_done;
 mod run;
 #[cfg(test)]
 mod signals;
+#[cfg(test)]
+mod stores;

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 
 use bytes::Bytes;
 use fanin_protocol::limits::TAIL_CHECKED;
-use fanin_protocol::{Envelope, LogId, RowKind, Seq};
+use fanin_protocol::{Envelope, Ids, LogId, RowKind, Seq};
 use fanin_supervisor::journal::{JournalError, Row};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row as Columns, TransactionBehavior, params};
@@ -275,21 +275,39 @@ fn foreign(layout: &Layout, found: String) -> JournalError {
     JournalError::Foreign { store: layout.name(), found, known }
 }
 
-/// A record and its checksum.
-pub(crate) fn record(row: &Columns<'_>) -> rusqlite::Result<(Envelope, u32)> {
+/// A record as it is stored.
+pub(crate) struct Stored {
+    pub(crate) record: Envelope,
+    /// Its ids as they lie there.
+    ids: Vec<u8>,
+    pub(crate) crc: u32,
+}
+
+impl Stored {
+    /// True where it is what was committed, behind the record with the checksum `before`.
+    pub(crate) fn is_sound(&self, before: u32) -> bool {
+        hash::record(before, &self.record, &self.ids) == self.crc
+    }
+}
+
+/// Reads the columns of [`RECORD`].
+pub(crate) fn record(row: &Columns<'_>) -> rusqlite::Result<Stored> {
+    let ids: Vec<u8> = row.get(5)?;
     let record = Envelope {
         seq: Seq(unsigned(row.get(0)?)),
         ts_ms: unsigned(row.get(1)?),
         v: row.get(2)?,
         kind: row.get(3)?,
         ignorable: row.get(4)?,
-        body: Bytes::from(row.get::<_, Vec<u8>>(5)?),
+        // What cannot be read does not fit its checksum either.
+        ids: Ids::decode(&ids).unwrap_or_default(),
+        body: Bytes::from(row.get::<_, Vec<u8>>(6)?),
     };
-    Ok((record, row.get(6)?))
+    Ok(Stored { record, ids, crc: row.get(7)? })
 }
 
 /// The columns of [`record`].
-pub(crate) const RECORD: &str = "seq, ts_ms, v, kind, ignorable, body, crc";
+pub(crate) const RECORD: &str = "seq, ts_ms, v, kind, ignorable, ids, body, crc";
 
 /// A row of that kind and its checksum, from `key, id, body, crc`.
 pub(crate) fn thing(kind: RowKind, row: &Columns<'_>) -> rusqlite::Result<(Row, u32)> {
@@ -325,15 +343,15 @@ pub(crate) fn check_log(
     let mut statement = connection.prepare(&query).map_err(sql)?;
     let mut rows = statement.query([signed(next)]).map_err(sql)?;
     while let Some(row) = rows.next().map_err(sql)? {
-        let (found, crc) = record(row).map_err(sql)?;
-        if found.seq.0 != next {
+        let found = record(row).map_err(sql)?;
+        if found.record.seq.0 != next {
             return Err(missing(layout, Seq(next)));
         }
-        if hash::record(before, &found) != crc {
+        if !found.is_sound(before) {
             return Err(failure::damaged(layout, format!("record {next} does not fit its checksum")));
         }
-        see(&found)?;
-        before = crc;
+        see(&found.record)?;
+        before = found.crc;
         next += 1;
     }
     if next <= meta.head.0 {

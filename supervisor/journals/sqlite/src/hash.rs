@@ -4,13 +4,13 @@ use fanin_protocol::{Envelope, RowKind};
 use fanin_supervisor::journal::Row;
 
 /// Of a record, behind the record with the checksum `before`.
-pub(crate) fn record(before: u32, record: &Envelope) -> u32 {
-    let Envelope { v, seq, ts_ms, kind, ignorable, body } = record;
+pub(crate) fn record(before: u32, record: &Envelope, ids: &[u8]) -> u32 {
+    let Envelope { v, seq, ts_ms, kind, ignorable, ids: _, body } = record;
     let crc = crc32c::crc32c_append(before, &seq.0.to_le_bytes());
     let crc = crc32c::crc32c_append(crc, &ts_ms.to_le_bytes());
     let crc = crc32c::crc32c_append(crc, &v.to_le_bytes());
     let crc = crc32c::crc32c_append(crc, &[u8::from(*ignorable)]);
-    let crc = text(crc, kind);
+    let crc = bytes(text(crc, kind), ids);
     crc32c::crc32c_append(crc, body)
 }
 
@@ -62,7 +62,11 @@ const fn spread(crc: u32) -> u64 {
     spread ^ (spread >> 29)
 }
 
-/// With its length, so that two texts do not run into each other.
 fn text(crc: u32, text: &str) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c_append(crc, &(text.len() as u64).to_le_bytes()), text.as_bytes())
+    bytes(crc, text.as_bytes())
+}
+
+/// With their length, so that two do not run into each other.
+fn bytes(crc: u32, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c_append(crc, &(bytes.len() as u64).to_le_bytes()), bytes)
 }

@@ -260,7 +260,7 @@ fn refuse_network(layout: &Layout) -> Result<(), JournalError> {
 }
 
 fn write_records(connection: &Connection, batch: &Batch, meta: &mut Meta) -> rusqlite::Result<()> {
-    let mut insert = connection.prepare_cached("INSERT INTO log VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+    let mut insert = connection.prepare_cached("INSERT INTO log VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
     for record in &batch.records {
         if meta.log.is_none() {
             meta.log = match record.record() {
@@ -268,10 +268,12 @@ fn write_records(connection: &Connection, batch: &Batch, meta: &mut Meta) -> rus
                 _ => None,
             };
         }
-        let crc = hash::record(meta.crc, record);
+        let ids =
+            record.ids.encode().map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        let crc = hash::record(meta.crc, record, &ids);
         let (seq, ts_ms) = (signed(record.seq.0), signed(record.ts_ms));
         let (v, kind, ignorable, body) = (record.v, &record.kind, record.ignorable, &*record.body);
-        insert.execute(params![seq, ts_ms, v, kind, ignorable, body, crc])?;
+        insert.execute(params![seq, ts_ms, v, kind, ignorable, ids, body, crc])?;
         (meta.head, meta.ts_ms, meta.crc) = (record.seq, record.ts_ms, crc);
     }
     meta.epoch = batch.epoch;
@@ -379,6 +381,8 @@ impl Journal for SqliteJournal {
         self.meta.checked = self.meta.head;
         self.meta.write(&self.connection).map_err(|error| failure::of(&self.layout, &error))?;
         self.mark.sync(&self.layout)?;
+        // The next owner takes it again: many stores that are over would keep much space for nobody.
+        self.ballast.give(&self.layout);
         let checkpoint =
             self.connection.pragma_update_and_check(None, "wal_checkpoint", "TRUNCATE", |_| Ok(()));
         checkpoint.map_err(|error| failure::of(&self.layout, &error))

@@ -76,9 +76,9 @@ impl JournalReader for StoreReader {
             let mut rows = statement.query(params![signed(first), limit]).map_err(sql)?;
             let mut records = Vec::new();
             while let Some(row) = rows.next().map_err(sql)? {
-                let (record, crc) = database::record(row).map_err(sql)?;
+                let found = database::record(row).map_err(sql)?;
                 let seq = first + records.len() as u64;
-                if record.seq.0 != seq || before.is_none_or(|before| hash::record(before, &record) != crc) {
+                if found.record.seq.0 != seq || !before.is_some_and(|before| found.is_sound(before)) {
                     // What comes before the damage is whole.
                     if records.is_empty() {
                         return Err(failure::damaged(
@@ -88,8 +88,8 @@ impl JournalReader for StoreReader {
                     }
                     break;
                 }
-                before = Some(crc);
-                records.push(record);
+                before = Some(found.crc);
+                records.push(found.record);
             }
             if records.is_empty() && max > 0 && first <= meta.head.0 {
                 return Err(failure::damaged(&self.layout, format!("record {first} is missing")));

@@ -81,11 +81,11 @@ fn sound_until(connection: &Connection, layout: &Layout, meta: &Meta) -> Result<
     let (mut before, mut sound) = (meta.oldest_crc, Seq(meta.oldest.0 - 1));
     // What cannot be read ends the sound part as a wrong checksum does.
     while let Ok(Some(row)) = rows.next()
-        && let Ok((record, crc)) = database::record(row)
-        && record.seq == sound.next()
-        && hash::record(before, &record) == crc
+        && let Ok(found) = database::record(row)
+        && found.record.seq == sound.next()
+        && found.is_sound(before)
     {
-        (before, sound) = (crc, record.seq);
+        (before, sound) = (found.crc, found.record.seq);
     }
     Ok(sound)
 }

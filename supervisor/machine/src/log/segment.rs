@@ -74,6 +74,13 @@ impl Entries {
         Self { segment: Arc::clone(segment), own: None, next, end }
     }
 
+    /// Records that were read elsewhere, contiguous; `None` where there is none.
+    pub fn of(log: LogId, entries: Vec<Entry>) -> Option<Self> {
+        let first = entries.first()?.seq;
+        let count = entries.len();
+        Some(Self::new(&Arc::new(Segment::new(log, first, entries)), first, count))
+    }
+
     /// The next record that somebody wants; those before it are passed over.
     pub fn next_where(&mut self, mut wanted: impl FnMut(&Entry) -> bool) -> Option<Shared> {
         let rest = self.segment.entries.get(self.next..self.end).unwrap_or_default();

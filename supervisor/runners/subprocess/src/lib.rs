@@ -40,7 +40,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 pub use fanin_process::shim;
-use fanin_protocol::{Cause, CommandSpec, JobKind, PARENT_VARIABLE, ParentMark, Spec};
+use fanin_protocol::{Cause, CommandSpec, JobKind, LeftProcess, LogId, PARENT_VARIABLE, ParentMark, Spec};
 use fanin_supervisor::{Ending, RunContext, RunFuture, Runner};
 
 /// Runs command jobs. It needs a tokio runtime with I/O and time enabled.
@@ -89,6 +89,10 @@ impl Runner for SubprocessRunner {
             Spec::Command(_) => Ok(()),
             Spec::Agent(_) => Err(not_a_command(spec)),
         }
+    }
+
+    fn stop_survivors(&self, log: &LogId) -> Vec<LeftProcess> {
+        fanin_process::stop_survivors(&fanin_process::Table::default(), log)
     }
 
     fn run(&self, spec: Arc<Spec>, context: RunContext) -> RunFuture {

@@ -1,0 +1,130 @@
+//! `fanin ps`: the jobs of all stores in one list. It shows what a store says, and nothing of a dead owner as running.
+
+use std::io::Write;
+
+use console::{Alignment, pad_str};
+use fanin_protocol::{Cause, JobInfo, Status, text};
+use fanin_supervisor::JobFilter;
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::look::Where;
+use crate::stores::{LookError, short};
+
+/// Columns of a label in a list.
+const LABEL_COLUMNS: usize = 20;
+/// Columns of how a job stands.
+const STATE_COLUMNS: usize = 19;
+
+/// The words of `fanin ps`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PsArgs {
+    /// Jobs that are over as well
+    #[arg(short, long)]
+    all: bool,
+
+    /// One JSON document (fanin.jobs/1)
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    place: Where,
+}
+
+/// The document of a list.
+#[derive(Debug, Serialize)]
+struct Document<'j> {
+    schema: &'static str,
+    jobs: &'j [JobInfo],
+    next: Option<u64>,
+}
+
+/// Writes `fanin.jobs/1`, all jobs on one page.
+///
+/// # Errors
+///
+/// The writer's.
+pub(crate) fn document(out: &mut dyn Write, jobs: &[JobInfo]) -> Result<(), LookError> {
+    let document = Document { schema: "fanin.jobs/1", jobs, next: None };
+    serde_json::to_writer(&mut *out, &document).map_err(std::io::Error::from)?;
+    Ok(out.write_all(b"\n")?)
+}
+
+/// Lists the jobs.
+///
+/// # Errors
+///
+/// [`LookError`]. A store that cannot be read is told, and makes the exit code 70.
+pub(crate) fn run(args: &PsArgs, out: &mut dyn Write, warn: &dyn Fn(&str)) -> Result<Exit, LookError> {
+    let places = args.place.places()?;
+    let (mut jobs, mut exit) = (Vec::new(), Exit::Done);
+    for place in &places.all {
+        match place.read() {
+            Ok(stored) => {
+                let is_open = stored.is_interrupted();
+                let all = stored.list(&JobFilter { limit: usize::MAX, ..JobFilter::default() }).jobs;
+                // What ran when its owner died is not over: nothing has closed it yet.
+                let is_wanted = |job: &JobInfo| args.all || job.ended_at_ms.is_none();
+                jobs.extend(all.into_iter().filter(is_wanted).map(|job| (job, is_open)));
+            }
+            Err(error) => {
+                warn(&format!("{}: {error}", place.name));
+                exit = error.exit();
+            }
+        }
+    }
+    if args.json {
+        let jobs: Vec<JobInfo> = jobs.into_iter().map(|(job, _)| job).collect();
+        document(out, &jobs)?;
+        return Ok(exit);
+    }
+    if jobs.is_empty() {
+        let more = if args.all { "" } else { "; --all shows what is over" };
+        writeln!(out, "no jobs{more}")?;
+        return Ok(exit);
+    }
+    writeln!(out, "{}", row(["JOB", "RUN", "LABEL", "TIME"], "STATUS"))?;
+    for (job, _) in &jobs {
+        writeln!(out, "{}", line(job))?;
+    }
+    let dead = jobs.iter().filter(|(_, is_open)| *is_open).count();
+    if dead > 0 {
+        writeln!(out, "{dead} of them have lost their supervisor; `fanin resume` goes on with them")?;
+    }
+    Ok(exit)
+}
+
+fn line(job: &JobInfo) -> String {
+    let label = job.label.as_ref().map_or_else(String::new, |label| text::one_line(label));
+    let took = match (job.started_at_ms, job.ended_at_ms) {
+        (Some(start), Some(end)) => text::duration(end.saturating_sub(start)),
+        // A store is no clock: how long a run takes that goes on is known to its owner.
+        (Some(_), None) | (None, _) => "-".to_owned(),
+    };
+    let state = if is_lost(job) { Cause::Interrupted.to_string() } else { state(job) };
+    let state = console::truncate_str(&state, STATE_COLUMNS, "…");
+    row([&short(&job.job), &short(&job.group), &label, &took], &state)
+}
+
+/// Columns that fit 80.
+fn row([job, run, label, took]: [&str; 4], status: &str) -> String {
+    let label = pad_str(label, LABEL_COLUMNS, Alignment::Left, Some("…"));
+    let job = pad_str(job, 12, Alignment::Left, Some("…"));
+    let run = pad_str(run, 12, Alignment::Left, Some("…"));
+    format!("{job}  {run}  {label}  {took:>7}  {status}").trim_end().to_owned()
+}
+
+/// True where it ran when its owner died: nothing has closed it yet.
+pub(crate) fn is_lost(job: &JobInfo) -> bool {
+    job.ended_at_ms.is_none() && job.status == Status::Error
+}
+
+/// A job's status, and what it waits for or why it ended, in a word or two.
+pub(crate) fn state(job: &JobInfo) -> String {
+    match (&job.phase, job.cause) {
+        (Some(phase), _) if is_lost(job) => phase.clone(),
+        (Some(phase), _) => format!("{} ({phase})", job.status),
+        (None, Some(cause)) => format!("{} ({cause})", job.status),
+        (None, None) => job.status.to_string(),
+    }
+}

@@ -1,0 +1,185 @@
+//! `fanin resume`: goes on with a run whose fanin died. The same launch is made again in the same store, which answers
+//! what is there; recovery has closed what ran. It also tells, once, that there is something to go on with.
+
+use std::env;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use fanin_protocol::{GroupId, JobInfo, PARENT_VARIABLE, ParentMark, layout};
+use fanin_supervisor::JobFilter;
+use fanin_supervisor::stored::Stored;
+
+use crate::args::{Flags, RunArgs};
+use crate::duration;
+use crate::keep::{Keep, KeptRun};
+use crate::plan::Refused;
+use crate::prepare::Prepared;
+use crate::stores::{LookError, Places};
+
+/// In the folder of a run: that it was interrupted has been told.
+const TOLD: &str = "interrupted.told";
+
+/// The words of `fanin resume`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResumeArgs {
+    /// The run: its id, or 4 hex digits or more of it [default: the only one that was interrupted]
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+
+    /// No progress on standard error, only the result
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// The result as one JSON document (fanin.result/1) on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// After a first Ctrl-C: how long running tasks may go on
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]
+    drain: Duration,
+}
+
+/// A run that was interrupted.
+struct Interrupted {
+    group: GroupId,
+    line: String,
+}
+
+/// What to go on with.
+pub(crate) enum Resumed {
+    /// This run.
+    Run(Box<Prepared>),
+    /// Several, or none: a line each.
+    Several(Vec<String>),
+}
+
+/// Prepares to go on with a run.
+///
+/// # Errors
+///
+/// [`Refused`], where there is no such run, a process has it, or it was not interrupted.
+pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
+    let state = layout::state(|name| env::var_os(name));
+    let state = state.map_err(|error| Refused::one(error.to_string()))?;
+    let name = match &args.run {
+        Some(name) => name.clone(),
+        None => {
+            let mut all = interrupted(&state).map_err(refused)?;
+            match (all.len(), all.pop()) {
+                (1, Some(one)) => one.group.to_string(),
+                (_, None) => return Ok(Resumed::Several(vec!["no run was interrupted".to_owned()])),
+                (_, Some(last)) => {
+                    all.push(last);
+                    return Ok(Resumed::Several(all.into_iter().map(|run| run.line).collect()));
+                }
+            }
+        }
+    };
+    let run = KeptRun::find(&state, &name).map_err(|error| Refused {
+        exit: error.exit(),
+        ..Refused::one(error.to_string().replacen("--again", "resume", 1))
+    })?;
+    if !crate::stores::is_store(&run.folder) {
+        let group = &run.group;
+        let problem = format!("resume: {group} has no store; `fanin run --again {group}` runs it again");
+        return Err(Refused::one(problem));
+    }
+    let stored = read(&run.folder).map_err(refused)?;
+    let is_owed = stored.group(&run.group).is_none_or(|group| !group.is_taken && group.voided.is_none());
+    if !stored.is_interrupted() || !is_owed {
+        let group = &run.group;
+        let problem = format!("resume: {group} is over; `fanin show {group}` shows what came of it");
+        return Err(Refused::one(problem));
+    }
+    let parent = ParentMark::read(env::var_os(PARENT_VARIABLE).as_deref());
+    let parent = parent.map_err(|error| Refused::one(error.to_string()))?;
+    // Tasks that say nothing else run where the run was started.
+    env::set_current_dir(&run.started_in).map_err(|error| {
+        Refused::one(format!("resume: {} cannot be entered: {error}", run.started_in.display()))
+    })?;
+    let KeptRun { group, folder, plan, .. } = run;
+    let keep = Keep::of(&state, &folder);
+    let args = words(args);
+    let warnings = Vec::new();
+    Ok(Resumed::Run(Box::new(Prepared { args, plan, group, keep: Some(keep), parent, warnings })))
+}
+
+fn refused(error: LookError) -> Refused {
+    Refused { exit: error.exit(), ..Refused::one(error.to_string()) }
+}
+
+/// Those of `fanin run` with the same meaning.
+fn words(args: &ResumeArgs) -> RunArgs {
+    RunArgs {
+        lines: Vec::new(),
+        tasks: Vec::new(),
+        each: None,
+        file: None,
+        again: None,
+        flags: Flags::default(),
+        quiet: args.quiet,
+        json: args.json,
+        junit: None,
+        on_done: None,
+        notify: false,
+        no_notify: false,
+        no_github: false,
+        no_keep: false,
+        no_store: false,
+        drain: args.drain,
+    }
+}
+
+fn read(folder: &Path) -> Result<Stored, LookError> {
+    Places::of(Some(folder), Ok(folder.to_owned()))?.newest()?.read()
+}
+
+/// All runs that were interrupted, the newest first.
+fn interrupted(state: &Path) -> Result<Vec<Interrupted>, LookError> {
+    let mut all = Vec::new();
+    for folder in crate::keep::folders(state)? {
+        all.extend(look(&folder)?);
+    }
+    Ok(all)
+}
+
+/// What there is to say of a folder where a run was interrupted.
+fn look(folder: &Path) -> Result<Option<Interrupted>, LookError> {
+    // Cheap to see, and so for all but a few: it ended, or it is at work.
+    if folder.join(layout::RESULT).exists() || !crate::stores::is_store(folder) {
+        return Ok(None);
+    }
+    let stored = read(folder)?;
+    if !stored.is_interrupted() {
+        return Ok(None);
+    }
+    // A run is the one group of its store; one that was cut short before it was launched has none.
+    let Some(group) = folder.file_name().and_then(|name| GroupId::parse(name.to_str()?).ok()) else {
+        return Ok(None);
+    };
+    let jobs = stored.list(&JobFilter { limit: usize::MAX, ..JobFilter::default() }).jobs;
+    let count = |is: fn(&JobInfo) -> bool| jobs.iter().filter(|job| is(job)).count();
+    let ran = count(|job| job.ended_at_ms.is_none() && job.status.is_terminal());
+    let waited = count(|job| !job.status.is_terminal());
+    let were = if ran == 1 { "job was" } else { "jobs were" };
+    let more = if waited == 0 { String::new() } else { format!(", {waited} waited") };
+    let line = format!("run {group} was interrupted: {ran} {were} running{more}; `fanin resume {group}`");
+    Ok(Some(Interrupted { group, line }))
+}
+
+/// Tells of runs that were interrupted, each once. What cannot be read is told by who asks for it.
+pub(crate) fn tell(say: impl Fn(&str)) {
+    let Ok(state) = layout::state(|name| env::var_os(name)) else { return };
+    let Ok(folders) = crate::keep::folders(&state) else { return };
+    for folder in folders.iter().filter(|folder| !folder.join(TOLD).exists()) {
+        let Ok(Some(found)) = look(folder) else { continue };
+        let told = OpenOptions::new().write(true).create_new(true).mode(0o600).open(folder.join(TOLD));
+        // Another process may have told it meanwhile; where it cannot be noted, it is told again.
+        if !told.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
+            say(&format!("fanin: {}", found.line));
+        }
+    }
+}

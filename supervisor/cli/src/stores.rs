@@ -1,0 +1,279 @@
+//! The stores of runs, as they are read: which there are, and what an id names in them. It owns none and changes none.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fanin_protocol::limits::{ID_BYTES_MAX, ID_PREFIX_DIGITS_MIN};
+use fanin_protocol::{GroupId, JobId, LayoutError, text};
+use fanin_sqlite::{Owner, StoreReader};
+use fanin_supervisor::journal::JournalError;
+use fanin_supervisor::stored::Stored;
+use fanin_supervisor::{FindError, Named};
+
+use crate::exit::Exit;
+use crate::keep;
+
+/// The database of a store; a folder without it has none.
+const DATABASE: &str = "store.db";
+
+/// Why stores cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LookError {
+    /// Nothing says where runs are kept.
+    #[error(transparent)]
+    State(#[from] LayoutError),
+    /// There is no store.
+    #[error("{0}")]
+    NoStore(String),
+    /// No store has it.
+    #[error("nothing has the id `{0}` or one that begins so; `fanin ps --all` lists what there is")]
+    NotFound(String),
+    /// Too little of an id.
+    #[error("{0}")]
+    Find(#[from] FindError),
+    /// Several have it.
+    #[error("`{start}` stands for {count}: {candidates}; write more of it")]
+    Several {
+        /// What was asked for.
+        start: String,
+        /// How many it could be.
+        count: usize,
+        /// The first of them.
+        candidates: String,
+    },
+    /// It has another kind than what was asked for.
+    #[error("{0} is no {1}")]
+    Other(String, &'static str),
+    /// The place in a log is none, or not one of this log.
+    #[error("--from: {0}")]
+    From(String),
+    /// A store cannot be read.
+    #[error(transparent)]
+    Store(#[from] JournalError),
+    /// The state folder cannot be read, or the answer not be written.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl LookError {
+    /// A stable name; each has a row in `docs/errors.md`.
+    pub(crate) const fn code(&self) -> &'static str {
+        match self {
+            Self::State(_) => "no_state_folder",
+            Self::NoStore(_) => "no_store",
+            Self::NotFound(_) => "not_found",
+            Self::Find(error) => error.code(),
+            Self::Several { .. } => "several_found",
+            Self::Other(..) => "other_kind",
+            Self::From(_) => "bad_place",
+            Self::Store(error) => error.code(),
+            Self::Io(_) => "look_io",
+        }
+    }
+
+    /// What it makes of the program's end.
+    pub(crate) const fn exit(&self) -> Exit {
+        match self {
+            Self::Store(JournalError::Owned { .. }) => Exit::Owned,
+            Self::Store(_) | Self::Io(_) => Exit::Internal,
+            Self::State(_)
+            | Self::NoStore(_)
+            | Self::NotFound(_)
+            | Self::Find(_)
+            | Self::Several { .. }
+            | Self::Other(..)
+            | Self::From(_) => Exit::Usage,
+        }
+    }
+}
+
+/// Where a store is.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) dir: PathBuf,
+    /// Its folder's own name: that of the run where it is one's.
+    pub(crate) name: String,
+}
+
+impl Place {
+    fn new(dir: &Path) -> Self {
+        let name = dir.file_name().unwrap_or(dir.as_os_str());
+        Self { dir: dir.to_owned(), name: text::one_line(&name.to_string_lossy()) }
+    }
+
+    /// True where a live process has it.
+    ///
+    /// # Errors
+    ///
+    /// [`LookError::Store`].
+    pub(crate) fn is_owned(&self) -> Result<bool, LookError> {
+        Ok(Owner::of(&self.dir)? != Owner::None)
+    }
+
+    /// Reads all that it holds.
+    ///
+    /// # Errors
+    ///
+    /// [`LookError::Store`].
+    pub(crate) fn read(&self) -> Result<Stored, LookError> {
+        // First: an owner that goes in between has closed it by the time that it is read.
+        let is_owned = self.is_owned()?;
+        let reader = Arc::new(StoreReader::open(&self.dir)?);
+        Ok(Stored::read(reader, is_owned)?)
+    }
+}
+
+/// Stores to look at.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// The newest first.
+    pub(crate) all: Vec<Place>,
+}
+
+impl Places {
+    /// The store in this folder, or those of all runs of the state folder.
+    ///
+    /// # Errors
+    ///
+    /// [`LookError`], where there is no such store or the state folder cannot be read. No run at all is none.
+    pub(crate) fn of(store: Option<&Path>, state: Result<PathBuf, LayoutError>) -> Result<Self, LookError> {
+        if let Some(dir) = store {
+            if !is_store(dir) {
+                return Err(LookError::NoStore(format!("there is no store in {}", dir.display())));
+            }
+            return Ok(Self { all: vec![Place::new(dir)] });
+        }
+        let runs = keep::folders(&state?)?;
+        let all = runs.iter().filter(|folder| is_store(folder)).map(|folder| Place::new(folder));
+        Ok(Self { all: all.collect() })
+    }
+
+    /// The newest of them.
+    ///
+    /// # Errors
+    ///
+    /// [`LookError::NoStore`].
+    pub(crate) fn newest(&self) -> Result<&Place, LookError> {
+        let none = || LookError::NoStore("no run is kept; `fanin run` makes one".to_owned());
+        self.all.first().ok_or_else(none)
+    }
+
+    /// What has this id, or the only one that begins so; hex digits alone may begin any kind of id.
+    ///
+    /// # Errors
+    ///
+    /// [`LookError`], where that is nothing, or more than one thing.
+    pub(crate) fn find(&self, start: &str) -> Result<Found, LookError> {
+        let shown = || text::cut(&text::one_line(start), ID_BYTES_MAX).to_owned();
+        let is_digits =
+            start.len() >= ID_PREFIX_DIGITS_MIN && start.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'));
+        let mut starts = vec![start.to_owned()];
+        if is_digits {
+            starts.extend(["grp_", "job_", "ses_"].map(|prefix| format!("{prefix}{start}")));
+        }
+        let (mut found, mut refused, mut damaged) = (Vec::new(), None, None);
+        for place in &self.all {
+            let stored = match place.read() {
+                Ok(stored) => Arc::new(stored),
+                // One that cannot be read hides nothing that another has.
+                Err(error) => {
+                    damaged.get_or_insert(error);
+                    continue;
+                }
+            };
+            for start in &starts {
+                match stored.find(start) {
+                    Ok(named) => {
+                        found.push(Found { place: place.clone(), stored: Arc::clone(&stored), named });
+                    }
+                    Err(FindError::Unknown(_)) => {}
+                    Err(error @ FindError::Ambiguous { .. }) => return Err(error.into()),
+                    Err(error) => refused = Some(error),
+                }
+            }
+        }
+        match (found.len(), found.pop()) {
+            (1, Some(found)) => Ok(found),
+            (0, _) | (_, None) => Err(match (damaged, refused) {
+                (Some(error), _) => error,
+                (None, Some(error)) if !is_digits => error.into(),
+                (None, _) => LookError::NotFound(shown()),
+            }),
+            (count, Some(last)) => {
+                let names: Vec<String> = found.iter().chain([&last]).take(8).map(Found::name).collect();
+                Err(LookError::Several { start: shown(), count, candidates: names.join(", ") })
+            }
+        }
+    }
+
+    /// What has this id, else the run of the newest store.
+    ///
+    /// # Errors
+    ///
+    /// As [`Places::find`].
+    pub(crate) fn find_or_newest(&self, start: Option<&str>) -> Result<Found, LookError> {
+        if let Some(start) = start {
+            return self.find(start);
+        }
+        let place = self.newest()?.clone();
+        let stored = Arc::new(place.read()?);
+        let group = stored.groups().last();
+        let none = || LookError::NoStore(format!("nothing was launched in {}", place.name));
+        let named = Named::Group(group.ok_or_else(none)?.group);
+        Ok(Found { place, stored, named })
+    }
+}
+
+/// What an id names, and where.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) place: Place,
+    pub(crate) stored: Arc<Stored>,
+    pub(crate) named: Named,
+}
+
+impl Found {
+    fn name(&self) -> String {
+        format!("{} of {}", self.named, self.place.name)
+    }
+
+    /// The job that it is.
+    ///
+    /// # Errors
+    ///
+    /// [`LookError::Other`].
+    pub(crate) fn job(&self) -> Result<&JobId, LookError> {
+        match &self.named {
+            Named::Job(job) => Ok(job),
+            Named::Group(_) | Named::Session(_) => Err(LookError::Other(self.named.to_string(), "job")),
+        }
+    }
+
+    /// The group that it is.
+    ///
+    /// # Errors
+    ///
+    /// [`LookError::Other`].
+    pub(crate) fn group(&self) -> Result<&GroupId, LookError> {
+        match &self.named {
+            Named::Group(group) => Ok(group),
+            Named::Job(_) | Named::Session(_) => Err(LookError::Other(self.named.to_string(), "run")),
+        }
+    }
+}
+
+/// True where a folder has a store in it.
+pub(crate) fn is_store(dir: &Path) -> bool {
+    fs::metadata(dir.join(DATABASE)).is_ok_and(|file| file.is_file())
+}
+
+/// Enough of an id for people to tell it from others, and to type.
+pub(crate) fn short(id: &impl std::fmt::Display) -> String {
+    let id = id.to_string();
+    match id.split_once('_') {
+        Some(("job" | "grp" | "ses", digits)) if digits.len() == 32 => text::cut(&id, 12).to_owned(),
+        _ => id,
+    }
+}

@@ -1,0 +1,252 @@
+//! Stores of runs: what is shown of them while a run is at work, after it was killed, and once it was resumed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tempfile::{TempDir, tempdir};
+
+use crate::common::{Ended, Running, fanin, made};
+
+/// A folder to run in, with the state folder below it.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempdir().unwrap() }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn fanin(&self, words: &[&str]) -> Ended {
+        Running::start(fanin(self.path(), words)).end()
+    }
+
+    /// What `fanin` with these words prints, which must succeed.
+    fn shown(&self, words: &[&str]) -> String {
+        let ended = self.fanin(words);
+        assert_eq!(ended.code, Some(0), "{words:?}: {}{}", ended.stdout, ended.stderr);
+        ended.stdout
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        serde_json::from_str(&self.shown(words)).unwrap()
+    }
+
+    /// The only run that is kept.
+    fn run(&self) -> (String, PathBuf) {
+        let mut runs = fs::read_dir(self.path().join(".state/runs")).unwrap();
+        let run = runs.next().unwrap().unwrap();
+        assert!(runs.next().is_none(), "more runs than one");
+        (run.file_name().into_string().unwrap(), run.path())
+    }
+
+    /// How often a task has run that adds a line to this file each time.
+    fn ran(&self, name: &str) -> usize {
+        fs::read_to_string(self.path().join(name)).map_or(0, |text| text.lines().count())
+    }
+
+    /// A run of four tasks, two at a time, that is killed once one of them is over and another has begun in its place.
+    fn killed(&self) -> String {
+        let running = Running::start(fanin(self.path(), &[&["run", "-c", "2"], &FAN_OUT[..]].concat()));
+        made(self.path(), "third");
+        running.signal("KILL");
+        running.end();
+        self.run().0
+    }
+}
+
+/// Tasks of which the first goes on for ever, and the last waits for the third, which does so too.
+const FAN_OUT: [&str; 8] = [
+    "--task",
+    "first=touch first; exec sleep 1000",
+    "--task",
+    "second=echo fine; echo x >> second",
+    "--task",
+    "third=touch third; exec sleep 1000",
+    "--task",
+    "fourth=echo late; echo x >> fourth",
+];
+
+fn statuses(jobs: &Value) -> Vec<(&str, &str)> {
+    let jobs = jobs["jobs"].as_array().unwrap().iter();
+    jobs.map(|job| (job["label"].as_str().unwrap(), job["status"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn a_run_that_is_over_can_be_looked_at() {
+    let place = Place::new();
+    let ended = place.fanin(&["run", "--task", "good=echo fine", "--task", "bad=echo oops; exit 3"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let (id, _) = place.run();
+    assert_eq!(place.shown(&["ps"]), "no jobs; --all shows what is over\n");
+    assert_eq!(statuses(&place.json(&["ps", "--all", "--json"])), [("good", "completed"), ("bad", "error")]);
+    let shown = place.shown(&["show", &id["grp_".len()..][..6]]);
+    assert!(shown.starts_with(&format!("run {id}\n")), "{shown}");
+    assert!(shown.ends_with(&ended.stdout), "the result as the run printed it: {shown}");
+    for mark in ["barrier", "wake"] {
+        assert!(shown.contains(mark), "{shown}");
+    }
+    let document = place.json(&["show", "--json", &id]);
+    assert_eq!((&document["schema"], &document["group"]), (&"fanin.result/1".into(), &id.as_str().into()));
+    assert_eq!(document["counts"]["error"], 1);
+    let job = document["entries"][1]["job"].as_str().unwrap();
+    assert_eq!(place.shown(&["output", job]), "oops\n");
+    assert_eq!(place.shown(&["output", "--raw", &job[..12]]), "oops\n");
+    assert!(place.shown(&["show", job]).contains("error (failed)"));
+    assert_eq!(place.shown(&["why", &id]), format!("{id} waits for nothing: its result was taken\n"));
+}
+
+#[test]
+fn records_are_contiguous_lines_and_a_cursor_goes_on_behind_them() {
+    let place = Place::new();
+    place.shown(&["run", "--task", "a=printf s3c; echo ret", "echo two"]);
+    let all = place.shown(&["events", "--json"]);
+    let lines: Vec<Value> = all.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (mark, events) = lines.split_last().unwrap();
+    let seqs: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+    assert_eq!(
+        (&events[0]["kind"], &events[seqs.len() - 1]["kind"]),
+        (&"store.opened".into(), &"store.closed".into())
+    );
+    let ended = events.iter().find(|event| event["kind"] == "run.ended").unwrap();
+    assert!(ended["job"].is_string() && ended["group"].is_string(), "{ended}");
+    assert!(!all.contains("s3c"), "content is not shown: {all}");
+    let cursor = mark["mark"]["cursor"].as_str().unwrap();
+    assert_eq!(place.shown(&["events", "--json", "--from", cursor]).lines().count(), 1, "only the mark");
+    let last = seqs.len().to_string();
+    assert_eq!(place.shown(&["events", "--from", &last]).lines().count(), 1);
+    let other = place.fanin(&["events", "--from", "elsewhere:1"]);
+    assert_eq!(other.code, Some(2), "{}", other.stderr);
+    assert!(other.stderr.contains("another log"), "{}", other.stderr);
+}
+
+#[test]
+fn a_killed_run_is_never_shown_as_running_and_goes_on_where_it_stood() {
+    let place = Place::new();
+    let id = place.killed();
+    let first = place.fanin(&["ps"]);
+    let told =
+        format!("fanin: run {id} was interrupted: 2 jobs were running, 1 waited; `fanin resume {id}`\n");
+    assert_eq!(first.stderr, told, "the next command says what it found");
+    assert!(!first.stdout.contains("running"), "{}", first.stdout);
+    assert!(first.stdout.lines().all(|line| line.chars().count() <= 80), "{}", first.stdout);
+    assert_eq!(place.fanin(&["ps"]).stderr, "", "and says it once");
+    let jobs = place.json(&["ps", "--json"]);
+    assert_eq!(statuses(&jobs), [("first", "error"), ("third", "error"), ("fourth", "queued")]);
+    assert_eq!(jobs["jobs"][0]["cause"], "interrupted");
+    assert_eq!(jobs["jobs"][0]["phase"], "interrupted, not recovered yet");
+    assert_eq!(jobs["jobs"][2]["phase"], "unowned");
+    assert!(place.shown(&["show"]).contains(&format!("fanin resume {id}")));
+
+    let elsewhere = tempdir().unwrap();
+    let mut command = fanin(elsewhere.path(), &["resume", "--json", &id[..8]]);
+    command.env("FANIN_STATE_DIR", place.path().join(".state"));
+    let resumed = Running::start(command).end();
+    assert_eq!(resumed.code, Some(1), "{}", resumed.stderr);
+    let document: Value = serde_json::from_str(&resumed.stdout).unwrap();
+    assert_eq!(document["group"], id.as_str());
+    let entries = document["entries"].as_array().unwrap();
+    let ends: Vec<_> =
+        entries.iter().map(|entry| (entry["label"].as_str(), entry["cause"].as_str())).collect();
+    let interrupted = Some("interrupted");
+    assert_eq!(
+        ends,
+        [
+            (Some("first"), interrupted),
+            (Some("second"), None),
+            (Some("third"), interrupted),
+            (Some("fourth"), None),
+        ]
+    );
+    assert_eq!((place.ran("second"), place.ran("fourth")), (1, 1), "each ran once, in the folder of the run");
+    let again = place.fanin(&["resume", &id]);
+    assert_eq!(again.code, Some(2), "{}", again.stderr);
+    assert!(again.stderr.contains("is over"), "{}", again.stderr);
+    let kinds = place.shown(&["events", &id]);
+    assert_eq!(kinds.matches("group.fired").count(), 1, "{kinds}");
+    assert_eq!(kinds.matches("message.taken").count(), 1, "{kinds}");
+}
+
+#[test]
+fn without_an_argument_the_only_run_that_was_interrupted_is_resumed() {
+    let place = Place::new();
+    let id = place.killed();
+    let resumed = place.fanin(&["resume", "--quiet"]);
+    assert_eq!(resumed.code, Some(1), "{}", resumed.stderr);
+    assert!(resumed.stdout.starts_with("4 tasks: 2 completed, 2 failed"), "{}", resumed.stdout);
+    assert!(resumed.stderr.ends_with(&format!("fanin run --again {id}\n")), "{}", resumed.stderr);
+    let none = place.fanin(&["resume"]);
+    assert_eq!((none.code, none.stderr.as_str()), (Some(0), "fanin: no run was interrupted\n"));
+}
+
+#[test]
+fn a_run_at_work_is_shown_as_running_and_cannot_be_resumed() {
+    let place = Place::new();
+    let running = Running::start(fanin(place.path(), &["run", "touch here; exec sleep 1000"]));
+    made(place.path(), "here");
+    let (id, folder) = place.run();
+    let jobs = place.json(&["ps", "--json", "--store", folder.to_str().unwrap()]);
+    assert_eq!(jobs["jobs"][0]["status"], "running");
+    let resumed = place.fanin(&["resume", &id]);
+    assert_eq!(resumed.code, Some(75), "{}", resumed.stderr);
+    let shown = place.fanin(&["why", &id]);
+    assert!(shown.stdout.contains("waits for 1 members: job_"), "{}", shown.stdout);
+    drop(running);
+}
+
+#[test]
+fn an_id_that_names_nothing_is_told_with_the_way_out() {
+    let place = Place::new();
+    place.shown(&["run", "true"]);
+    for (words, said) in [
+        (&["show", "ffffffffffff"][..], "`fanin ps --all` lists what there is"),
+        (&["why", "grp_ffffffffffff"], "`fanin ps --all` lists what there is"),
+        (&["output", "zz"], "4 or more of its hex digits"),
+        (&["show", "--store", "."], "there is no store in ."),
+    ] {
+        let ended = place.fanin(words);
+        assert_eq!(ended.code, Some(2), "{words:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{words:?}: {}", ended.stderr);
+    }
+    let json = place.fanin(&["show", "--json", "ffffffffffff"]);
+    let document: Value = serde_json::from_str(&json.stderr).unwrap();
+    assert_eq!((&document["schema"], &document["code"]), (&"fanin.error/1".into(), &"not_found".into()));
+}
+
+#[test]
+fn no_store_keeps_the_run_and_no_records() {
+    let place = Place::new();
+    place.shown(&["run", "--no-store", "true"]);
+    let (_, folder) = place.run();
+    assert!(folder.join("result.json").exists() && !folder.join("store.db").exists());
+    assert_eq!(place.shown(&["ps", "--all"]), "no jobs\n");
+}
+
+#[test]
+fn damage_is_told_and_nothing_is_changed_before_somebody_accepts_the_loss() {
+    let place = Place::new();
+    place.shown(&["run", "true"]);
+    let (id, folder) = place.run();
+    let dir = folder.to_str().unwrap();
+    assert!(place.shown(&["store", "check"]).starts_with(&format!("{id}: sound, ")));
+    assert!(place.shown(&["store", "repair", dir]).ends_with("there is nothing to repair\n"));
+    let file = folder.join("store.db");
+    let mut bytes = fs::read(&file).unwrap();
+    let at = bytes.windows(10).position(|window| window == b"job.queued").unwrap();
+    bytes[at] ^= 1;
+    fs::write(&file, &bytes).unwrap();
+    let checked = place.fanin(&["store", "check", dir]);
+    assert_eq!(checked.code, Some(70), "{}{}", checked.stdout, checked.stderr);
+    let offered = place.fanin(&["store", "repair", dir]);
+    assert_eq!(offered.code, Some(70), "{}{}", offered.stdout, offered.stderr);
+    assert!(offered.stdout.contains("--accept-loss"), "{}", offered.stdout);
+    let repaired = place.shown(&["store", "repair", "--accept-loss", dir]);
+    assert!(repaired.contains("lost are records"), "{repaired}");
+    assert!(place.shown(&["store", "check", dir]).contains("sound"));
+}

@@ -1,0 +1,87 @@
+//! A store as its readers see it, who own nothing: facts from all of its rows, and groups as they stand. Nothing here
+//! changes a fact, and no step is ever taken on such a state.
+
+use std::sync::Arc;
+
+use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, LogId, NodeId, Policy, RowKind, Seq, SessionId};
+
+use crate::rows::RestoreError;
+use crate::state::{Facts, Group, JobKey, Node, State};
+
+/// A group as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupInfo {
+    /// The group.
+    pub group: GroupId,
+    /// The session at the root of it, as long as that is known.
+    pub session: Option<SessionId>,
+    /// Who launched it, as long as that is known.
+    pub parent: Option<NodeId>,
+    /// The rule that may stop the rest.
+    pub policy: Policy,
+    /// Its jobs in launch order.
+    pub members: Vec<JobId>,
+    /// The combined result, once it has fired.
+    pub result: Option<Arc<CombinedResult>>,
+    /// Why there will be no result.
+    pub voided: Option<Cause>,
+    /// Its result was taken.
+    pub is_taken: bool,
+}
+
+impl State {
+    /// What the rows of a store say, retired ones too. A job whose group was let go of is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`] where a row cannot be read.
+    pub fn seen<'a>(
+        log: Option<LogId>,
+        head: Seq,
+        ts_ms: u64,
+        rows: impl Iterator<Item = (RowKind, u64, &'a [u8])>,
+    ) -> Result<Self, RestoreError> {
+        let facts = Facts::restore_seen(log, head, ts_ms, rows)?;
+        let mut state = Self::recovered(facts);
+        // Its owner has the true line in memory; by launch is what it is without retries.
+        for (place, job) in state.facts.jobs.iter().filter(|(_, job)| job.awaits_start()) {
+            state.memory.ready.entry(job.session).or_default().push_back(JobKey(place));
+        }
+        Ok(state)
+    }
+
+    /// Groups, oldest first.
+    pub fn group_infos(&self) -> impl Iterator<Item = GroupInfo> {
+        self.facts.groups.iter().map(|(_, group)| self.group_view(group))
+    }
+
+    /// A group as it stands; `None` where the id is not known.
+    pub fn group_info(&self, id: &GroupId) -> Option<GroupInfo> {
+        self.group(self.facts.group_key(id)?).map(|group| self.group_view(group))
+    }
+
+    fn group_view(&self, group: &Group) -> GroupInfo {
+        let parent = match group.parent {
+            Node::Session(key) => self.session(key).map(|session| NodeId::Session(session.id.clone())),
+            Node::Job(key) => self.job(key).map(|job| NodeId::Job(job.id.clone())),
+        };
+        let members = group.members.iter().filter_map(|member| self.job(*member));
+        GroupInfo {
+            group: group.id.clone(),
+            session: group.about.session().cloned(),
+            parent,
+            policy: group.policy,
+            members: members.map(|job| job.id.clone()).collect(),
+            result: group.fired.clone(),
+            voided: group.voided,
+            is_taken: group.taken,
+        }
+    }
+}
+
+impl Facts {
+    /// True once the store was closed in order.
+    pub const fn is_closed(&self) -> bool {
+        self.closed
+    }
+}

@@ -1,0 +1,222 @@
+//! What happens around a commit: nothing is told before it, a full disk, a store that fails (C-3, C-4, ST-9, B85).
+
+use std::sync::Arc;
+
+use fanin_supervisor::journal::{
+    Batch, Journal, JournalError, JournalReader, Opened, RecordPage, Row, StoredOutput,
+};
+use fanin_supervisor::protocol::record::Level;
+use fanin_supervisor::protocol::{JobId, Lifetime, RowKind, Seq, Status};
+use fanin_supervisor::{Filter, JobSpec, Session, Since, Supervisor};
+use fanin_tests::cases::*;
+use parking_lot::{Condvar, Mutex};
+
+/// A journal that commits when a test says so, and answers what the test wants.
+#[derive(Debug, Clone, Default)]
+struct Held(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<Kept>,
+    moved: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    is_held: bool,
+    answer: Option<JournalError>,
+    /// Batches that were asked for, tried ones too.
+    asked: usize,
+    batches: Vec<Batch>,
+}
+
+impl Held {
+    fn hold(&self) {
+        self.0.state.lock().is_held = true;
+    }
+
+    fn let_go(&self) {
+        self.0.state.lock().is_held = false;
+        self.0.moved.notify_all();
+    }
+
+    fn answers(&self, answer: impl Into<Option<JournalError>>) {
+        self.0.state.lock().answer = answer.into();
+    }
+
+    /// Waits until so many batches were asked for.
+    async fn asked(&self, batches: usize) {
+        let held = self.clone();
+        let wait = tokio::task::spawn_blocking(move || {
+            let mut kept = held.0.state.lock();
+            while kept.asked < batches {
+                held.0.moved.wait(&mut kept);
+            }
+        });
+        soon(wait).await.unwrap();
+    }
+
+    fn count(&self) -> usize {
+        self.0.state.lock().asked
+    }
+}
+
+impl Journal for Held {
+    fn level(&self) -> Level {
+        Level::Durable
+    }
+
+    fn load(&mut self) -> Result<Opened, JournalError> {
+        Ok(Opened::default())
+    }
+
+    fn append(&mut self, batch: &Batch) -> Result<(), JournalError> {
+        let mut kept = self.0.state.lock();
+        kept.asked += 1;
+        self.0.moved.notify_all();
+        while kept.is_held {
+            self.0.moved.wait(&mut kept);
+        }
+        if let Some(error) = &kept.answer {
+            return Err(error.clone());
+        }
+        kept.batches.push(batch.clone());
+        Ok(())
+    }
+
+    fn reader(&self) -> Arc<dyn JournalReader> {
+        Arc::new(Nothing)
+    }
+
+    fn close(self: Box<Self>) -> Result<(), JournalError> {
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Nothing;
+
+impl JournalReader for Nothing {
+    fn page(&self, _: Seq, _: usize) -> Result<RecordPage, JournalError> {
+        Err(JournalError::Io("nothing is kept".into()))
+    }
+
+    fn find(&self, _: RowKind, _: &str) -> Result<Option<Row>, JournalError> {
+        Ok(None)
+    }
+
+    fn row(&self, _: RowKind, _: u64) -> Result<Option<Row>, JournalError> {
+        Ok(None)
+    }
+
+    fn rows(&self, _: RowKind, _: u64, _: usize) -> Result<Vec<Row>, JournalError> {
+        Ok(Vec::new())
+    }
+
+    fn output(&self, _: Lifetime) -> Result<Option<StoredOutput>, JournalError> {
+        Ok(None)
+    }
+}
+
+async fn start_held() -> (Held, Supervisor, Session) {
+    let held = Held::default();
+    let supervisor = Supervisor::builder().journal(held.clone()).start().await.unwrap();
+    let session = supervisor.session("parent").await.unwrap();
+    (held, supervisor, session)
+}
+
+// C-3, P1: reply, event and effect all wait.
+#[tokio::test]
+async fn nothing_is_told_before_it_is_committed() {
+    let (held, supervisor, session) = start_held().await;
+    let mut events = supervisor.subscribe(Filter::all(), Since::Now).await.unwrap();
+    let (began, gate) = (Gate::new(), Gate::new());
+    let (tell, wait) = (began.clone(), gate.clone());
+    let spec = JobSpec::run("a", move |_| async move {
+        tell.open();
+        wait.passed().await;
+        Ok("done".into())
+    });
+    held.hold();
+    let before = held.count();
+    let mut launch = Box::pin(session.fan_out([spec.id(JobId::parse("a").unwrap())]));
+    assert!(futures_pending(&mut launch), "the launch was answered");
+    held.asked(before + 1).await;
+    assert!(futures_pending(&mut launch), "the launch was answered before its commit");
+    assert!(events.try_next().is_err(), "an event came before its commit");
+    assert!(!began.is_open(), "the job began before its commit");
+    assert_eq!(supervisor.get(&JobId::parse("a").unwrap()).unwrap_err().code(), "busy");
+    held.let_go();
+    let group = soon(launch).await.unwrap();
+    soon(began.passed()).await;
+    assert!(events.try_next().is_ok());
+    gate.open();
+    assert_eq!(group.wait(STUCK).await.unwrap().counts.completed, 1);
+    soon(supervisor.shutdown()).await;
+}
+
+/// Polls once.
+fn futures_pending<F: Future + Unpin>(future: &mut F) -> bool {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    std::pin::Pin::new(future).poll(&mut context).is_pending()
+}
+
+// ST-9, B85: launches are refused, what runs goes on, a stop stops, and what ended is written once there is room.
+#[tokio::test]
+async fn a_full_disk_refuses_launches_and_loses_nothing() {
+    let (held, supervisor, session) = start_held().await;
+    let (one, stopped) = (Gate::new(), Gate::new());
+    let (wait, tell) = (one.clone(), stopped.clone());
+    let first = JobSpec::run("one", move |_| async move {
+        wait.passed().await;
+        Ok("done".into())
+    });
+    let second = JobSpec::run("two", move |context| async move {
+        context.cancelled().await;
+        tell.open();
+        Ok(().into())
+    });
+    let group = session.fan_out([first, second.id(JobId::parse("two").unwrap())]).await.unwrap();
+    held.answers(JournalError::Full("no space".into()));
+    let before = held.count();
+    one.open();
+    held.asked(before + 1).await;
+    // It is tried again each second; by then the refusal of the first try is known.
+    held.asked(before + 2).await;
+    let refused = soon(session.fan_out([idle("three")])).await.unwrap_err();
+    assert_eq!(refused.code(), "store_low", "{refused}");
+    // A stop is let out at once; its record and its answer wait.
+    let supervisor_two = supervisor.clone();
+    let cancel = tokio::spawn(async move { supervisor_two.cancel(&JobId::parse("two").unwrap()).await });
+    soon(stopped.passed()).await;
+    assert!(!cancel.is_finished(), "the cancel was answered before its record");
+    held.answers(None);
+    soon(cancel).await.unwrap().unwrap();
+    let result = soon(group.wait(STUCK)).await.unwrap();
+    assert_eq!(result.entries[0].status, Status::Completed);
+    assert_eq!(result.entries[1].summary(), "cancelled{user}");
+    assert!(soon(session.fan_out([idle("four")])).await.is_ok());
+    soon(supervisor.shutdown()).await;
+}
+
+// C-4: a store that failed is not asked again, and everything says so.
+#[tokio::test]
+async fn a_store_that_fails_stops_everything_and_says_so() {
+    let (held, supervisor, session) = start_held().await;
+    let gate = Gate::new();
+    let wait = gate.clone();
+    let body = JobSpec::run("one", move |_| async move {
+        wait.passed().await;
+        Ok(().into())
+    });
+    let group = session.fan_out([body]).await.unwrap();
+    held.answers(JournalError::Io("the disk is gone".into()));
+    let failed = session.fan_out([idle("two")]).await.unwrap_err();
+    assert_eq!(failed.code(), "store_io", "{failed}");
+    let asked = held.count();
+    assert_eq!(supervisor.cancel(&group.jobs()[0]).await.unwrap_err().code(), "store_io");
+    assert_eq!(supervisor.session("other").await.unwrap_err().code(), "store_io");
+    assert!(group.wait(STUCK).await.is_err(), "a wait that nobody can answer");
+    assert_eq!(held.count(), asked, "a failed store was asked again");
+    soon(supervisor.shutdown()).await;
+}
