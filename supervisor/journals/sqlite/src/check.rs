@@ -6,10 +6,11 @@ use fanin_protocol::{Envelope, RowKind, Seq};
 use fanin_supervisor::journal::{JournalError, Row};
 use rusqlite::Connection;
 
-use crate::database::{self, Meta};
+use crate::database;
 use crate::hash::Sum;
 use crate::layout::Layout;
 use crate::mark::Mark;
+use crate::meta::Meta;
 use crate::owner::Owner;
 use crate::{failure, hash, journal, outputs};
 

@@ -11,9 +11,10 @@ use fanin_supervisor::journal::{Batch, Change, Journal, JournalError, JournalRea
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use crate::ballast::{self, Ballast};
-use crate::database::{self, Meta, RowSums, signed};
+use crate::database::{self, RowSums, signed};
 use crate::layout::Layout;
 use crate::mark::{Mark, Reached};
+use crate::meta::Meta;
 use crate::outputs::write_outputs;
 use crate::owner::Ownership;
 use crate::prune::Pruning;
@@ -393,3 +394,6 @@ impl Journal for SqliteJournal {
 pub(crate) fn now_ms() -> u64 {
     millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

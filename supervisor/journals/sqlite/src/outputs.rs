@@ -6,9 +6,10 @@ use fanin_protocol::Lifetime;
 use fanin_supervisor::journal::{Batch, JournalError, OutputChange, StoredOutput};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::database::{Meta, signed, unreadable, unsigned};
+use crate::database::{signed, unreadable, unsigned};
 use crate::hash::{self, Sum};
 use crate::layout::Layout;
+use crate::meta::Meta;
 use crate::{database, failure};
 
 /// What is known of an output as a whole, and its checksum.

@@ -6,8 +6,9 @@ use fanin_protocol::limits::{KEEP_FOR, KEEP_RECORDS, PRUNE_EVERY, PRUNE_STEP};
 use fanin_protocol::spec::millis;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::database::{Meta, signed};
+use crate::database::signed;
 use crate::journal::now_ms;
+use crate::meta::Meta;
 
 /// When it was last looked for.
 #[derive(Debug, Default)]

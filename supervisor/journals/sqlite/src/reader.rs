@@ -9,8 +9,9 @@ use fanin_supervisor::journal::{JournalError, JournalReader, RecordPage, Row, St
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::database::{self, Meta, RECORD, signed, unreadable};
+use crate::database::{self, RECORD, signed, unreadable};
 use crate::layout::Layout;
+use crate::meta::Meta;
 use crate::{failure, hash, outputs};
 
 /// A way to read a store.

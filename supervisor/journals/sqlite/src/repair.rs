@@ -7,11 +7,12 @@ use fanin_protocol::{LogId, RowKind, Seq};
 use fanin_supervisor::journal::JournalError;
 use rusqlite::{Connection, params};
 
-use crate::database::{self, Meta, RECORD, signed};
+use crate::database::{self, RECORD, signed};
 use crate::hash::Sum;
 use crate::journal::now_ms;
 use crate::layout::Layout;
 use crate::mark::{Mark, Reached};
+use crate::meta::Meta;
 use crate::owner::Ownership;
 use crate::{failure, hash};
 

@@ -1,0 +1,153 @@
+//! What a store does where the disk is full or fails, brought about from within.
+
+use fanin_protocol::limits::BALLAST_BYTES;
+use fanin_protocol::{Envelope, RowKind};
+use fanin_supervisor::journal::OutputChange;
+use fanin_supervisor::testing::journal::{Shown, batch, put, record, retire};
+
+use super::*;
+
+fn open(dir: &Path) -> SqliteJournal {
+    SqliteJournal::open(dir, &Options::default()).unwrap()
+}
+
+fn loaded(dir: &Path) -> SqliteJournal {
+    let mut journal = open(dir);
+    journal.load().unwrap();
+    journal
+}
+
+/// No page more than there are.
+fn fill(journal: &SqliteJournal) {
+    let pages: i64 = journal.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    limit(journal, pages);
+}
+
+fn limit(journal: &SqliteJournal, pages: i64) {
+    journal.connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+}
+
+/// More than fits in what pages have left.
+fn large(after: u64) -> Batch {
+    let body = vec![b'x'; 100_000].into();
+    let strange = Envelope { kind: "weather.changed".into(), ignorable: true, body, ..record(after + 1) };
+    let rows = vec![put(RowKind::Job, 1, "a", "late"), retire(RowKind::Job, 2, "b", "over")];
+    Batch { records: vec![strange], rows, ..batch(after, 0) }
+}
+
+#[test]
+fn a_full_disk_takes_a_batch_back_whole_and_takes_it_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = loaded(dir.path());
+    let rows = vec![put(RowKind::Job, 1, "a", "early"), put(RowKind::Job, 2, "b", "early")];
+    journal.append(&Batch { rows, ..batch(0, 3) }).unwrap();
+    assert_eq!(std::fs::metadata(dir.path().join("ballast")).unwrap().len(), BALLAST_BYTES);
+    let before = Shown::of(&mut journal, 0).unwrap();
+    fill(&journal);
+    for _ in 0..3 {
+        let refused = journal.append(&large(3));
+        assert!(matches!(refused, Err(JournalError::Full(_))), "{refused:?}");
+        assert_eq!(Shown::of(&mut journal, 0).unwrap(), before);
+        assert!(!dir.path().join("ballast").exists(), "the ballast was kept");
+    }
+    limit(&journal, 1_000_000);
+    journal.append(&large(3)).unwrap();
+    assert_eq!(journal.meta.head, Seq(4));
+    for n in 4..200 {
+        journal.append(&batch(n, 1)).unwrap();
+    }
+    assert!(dir.path().join("ballast").exists(), "there is room for ballast again");
+    let after = Shown::of(&mut journal, 0).unwrap();
+    drop(journal);
+    assert_eq!(Shown::of(&mut open(dir.path()), 0).unwrap(), after);
+    assert_eq!(after.records.len(), 200);
+}
+
+#[test]
+fn a_store_without_room_is_opened_and_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = loaded(dir.path());
+    journal.append(&batch(0, 3)).unwrap();
+    fill(&journal);
+    assert!(matches!(journal.append(&large(3)), Err(JournalError::Full(_))));
+    drop(journal);
+    let mut journal = loaded(dir.path());
+    fill(&journal);
+    assert!(matches!(journal.append(&large(3)), Err(JournalError::Full(_))));
+    Box::new(journal).close().unwrap();
+    assert_eq!(Shown::of(&mut open(dir.path()), 0).unwrap().records.len(), 3);
+}
+
+#[test]
+fn a_failure_is_the_last_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = loaded(dir.path());
+    journal.append(&batch(0, 1)).unwrap();
+    journal.connection.busy_timeout(std::time::Duration::ZERO).unwrap();
+    let other = Connection::open(dir.path().join("store.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let failed = journal.append(&batch(1, 1)).unwrap_err();
+    assert_eq!(failed.code(), "store_io");
+    other.execute_batch("ROLLBACK").unwrap();
+    // It would go well now, and nobody knows what the first try left.
+    assert_eq!(journal.append(&batch(1, 1)).unwrap_err(), failed);
+    assert_eq!(Box::new(journal).close().unwrap_err(), failed);
+    assert_eq!(Shown::of(&mut open(dir.path()), 0).unwrap().opened.head, Seq(1));
+}
+
+#[test]
+fn another_writer_is_noticed_in_the_transaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = loaded(dir.path());
+    journal.append(&batch(0, 1)).unwrap();
+    let mut other = Meta::read(&journal.connection, &journal.layout).unwrap();
+    other.epoch = Seq(2);
+    other.write(&Connection::open(dir.path().join("store.db")).unwrap()).unwrap();
+    let fenced = journal.append(&batch(1, 1)).unwrap_err();
+    assert_eq!(fenced.code(), "store_fenced");
+    assert_eq!(journal.append(&batch(1, 1)).unwrap_err(), fenced);
+}
+
+#[test]
+fn a_batch_is_one_commit_and_marks_are_synced_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = loaded(dir.path());
+    let outputs = vec![OutputChange::Append { job: fanin_protocol::Lifetime(2), at: 0, bytes: "x".into() }];
+    journal.append(&Batch { outputs, ..batch(0, 100) }).unwrap();
+    journal.append(&batch(100, 1)).unwrap();
+    assert_eq!(journal.syncs().commits, 2);
+    let synchronous: i64 =
+        journal.connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+    assert_eq!(synchronous, 2, "FULL");
+    let mode: String = journal.connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+}
+
+#[test]
+fn the_library_is_new_enough() {
+    assert!(
+        rusqlite::version_number() >= 3_051_003,
+        "{}: older ones damage a log that is reset",
+        rusqlite::version()
+    );
+}
+
+#[test]
+fn what_is_old_goes_and_the_rest_stays_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = loaded(dir.path());
+    let rows = vec![retire(RowKind::Job, 1, "a", "x"), put(RowKind::Job, 2, "b", "x")];
+    journal.append(&Batch { rows, ..batch(0, 3) }).unwrap();
+    let before = Shown::of(&mut journal, 0).unwrap();
+    let mut meta = journal.meta.clone();
+    // The records are few and young, the row that is over is old.
+    crate::prune::prune(&journal.connection, &mut meta, 1_003 + 7 * 24 * 3_600_000).unwrap();
+    assert_eq!(meta, journal.meta, "a week is not over");
+    crate::prune::prune(&journal.connection, &mut meta, 1_004 + 7 * 24 * 3_600_000).unwrap();
+    meta.write(&journal.connection).unwrap();
+    drop(journal);
+    let after = Shown::of(&mut open(dir.path()), 0).unwrap();
+    assert_eq!((&after.records, &after.opened.rows), (&before.records, &before.opened.rows));
+    assert_eq!((before.rows.len(), after.rows.len()), (2, 1));
+    crate::check(dir.path(), |_| {}).unwrap();
+}
