@@ -31,7 +31,7 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// [`JournalError::Damaged`] with the first damage; as [`StoreReader::open`].
+/// [`JournalError::Damaged`] with the first damage; as [`StoreReader::open`](crate::StoreReader::open).
 pub fn check(dir: impl AsRef<Path>, mut see: impl FnMut(&Envelope)) -> Result<Report, JournalError> {
     let layout = Layout::of(dir.as_ref());
     let owner = Owner::of(dir.as_ref())?;
