@@ -2,7 +2,7 @@
 //! read first (SC-23). Nothing goes that something still waits for, looks at or owes. It writes no record: facts that
 //! nobody needs are let go, and a fold of the whole log has them all.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
 use fanin_protocol::limits::{EVICT_STEP, EVICTED_IDS, EVICTS_PER_STEP, FINISHED_AGE, FINISHED_JOBS};
@@ -43,9 +43,12 @@ enum Done {
 #[derive(Clone, Default)]
 struct Evicted {
     hasher: RandomState,
-    known: HashSet<u64>,
+    /// By each hash, when it went last: the number of its newest place in `order`.
+    known: HashMap<u64, u64>,
     /// Oldest first.
     order: VecDeque<u64>,
+    /// The number of the next place.
+    next: u64,
 }
 
 // It says nothing of what is still to be decided.
@@ -72,19 +75,22 @@ fn leaves_at(now: Mono) -> Mono {
 impl Evicted {
     fn insert(&mut self, id: &JobId) {
         let hash = self.hasher.hash_one(id);
-        if !self.known.insert(hash) {
-            return;
-        }
+        self.known.insert(hash, self.next);
         self.order.push_back(hash);
+        self.next += 1;
         if self.order.len() > EVICTED_IDS
             && let Some(oldest) = self.order.pop_front()
         {
-            self.known.remove(&oldest);
+            // An id whose newer life went later stays.
+            let place = self.next - self.order.len() as u64 - 1;
+            if self.known.get(&oldest) == Some(&place) {
+                self.known.remove(&oldest);
+            }
         }
     }
 
     fn contains(&self, id: &JobId) -> bool {
-        self.known.contains(&self.hasher.hash_one(id))
+        self.known.contains_key(&self.hasher.hash_one(id))
     }
 }
 
@@ -257,7 +263,7 @@ fn group(state: &mut State, key: GroupKey, gone: &mut usize, out: &mut Out) -> O
 fn is_looked_at(state: &State, key: JobKey) -> bool {
     let memory = &state.memory;
     memory.job_waiters.contains_key(&key)
-        || memory.unreaped.contains_key(&key)
+        || memory.unreaped.get(&key).is_some_and(Option::is_some)
         || memory.waits_of.contains_key(&key)
         || memory.takers.contains_key(&crate::state::Node::Job(key))
 }
@@ -266,6 +272,7 @@ fn job(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(job) = state.facts.forget_job(key) else { return };
     state.memory.tags.remove(key.index());
     state.memory.repeats.remove(&key);
+    state.memory.unreaped.remove(&key);
     state.memory.finished.evicted.insert(&job.id);
     out.effect(Effect::Forget(Forgotten::Output(job.lifetime)));
 }
@@ -381,5 +388,20 @@ mod tests {
         let ticked = go(&mut state, Command::Tick);
         assert_eq!(state.facts.jobs.places().len(), FINISHED_JOBS + 1);
         assert!(!ticked.unfinished, "another tick at once would find the same");
+    }
+
+    #[test]
+    fn the_newest_evicted_ids_are_known_and_older_ones_are_not() {
+        let id = |n: usize| JobId::parse(&format!("job-{n}")).unwrap();
+        let mut evicted = Evicted::default();
+        (0..=EVICTED_IDS).for_each(|n| evicted.insert(&id(n)));
+        assert!(!evicted.contains(&id(0)) && evicted.contains(&id(1)), "one too many, and the oldest went");
+        // A newer life of the oldest goes: it is the newest now.
+        evicted.insert(&id(1));
+        (0..EVICTED_IDS - 1).for_each(|n| evicted.insert(&id(EVICTED_IDS + 1 + n)));
+        assert!(evicted.contains(&id(1)), "it went among the last");
+        evicted.insert(&id(3 * EVICTED_IDS));
+        assert!(!evicted.contains(&id(1)), "it went too long ago");
+        assert_eq!((evicted.known.len(), evicted.order.len()), (EVICTED_IDS, EVICTED_IDS));
     }
 }
