@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use fanin_benches::{Error, Figures, table};
 use fanin_protocol::record::{Level, StoreOpened};
-use fanin_protocol::{Envelope, FORMAT_VERSION, LogId, Record, RowKind, Seq};
+use fanin_protocol::{Envelope, FORMAT_VERSION, Ids, LogId, Record, RowKind, Seq};
 use fanin_sqlite::{Options, SqliteJournal};
 use fanin_supervisor::journal::{Batch, Change, Journal, Row};
 
@@ -78,7 +78,15 @@ fn record(seq: u64) -> Result<Envelope, Error> {
         ("bench.record", vec![b'x'; BODY])
     };
     let (kind, body) = (kind.to_owned(), body.into());
-    Ok(Envelope { v: FORMAT_VERSION, seq: Seq(seq), ts_ms: seq, kind, ignorable: true, body })
+    Ok(Envelope {
+        v: FORMAT_VERSION,
+        seq: Seq(seq),
+        ts_ms: seq,
+        kind,
+        ignorable: true,
+        ids: Ids::default(),
+        body,
+    })
 }
 
 fn row(key: u64) -> Row {

@@ -45,7 +45,7 @@ async fn a_call_comes_back_with_its_result() {
     let over = session.run([idle("a"), idle("b")], None).await.unwrap();
     let Foreground::Over(result) = over else { panic!("{over:?}") };
     assert_eq!((result.counts.completed, result.already_delivered), (2, false));
-    no_wake(&session).await;
+    assert_no_wake_now(&session);
     assert_eq!(supervisor.why_group(&result.group).unwrap(), []);
     // Done again, as by one whose answer was lost, it finds what there is.
     let options = || GroupOptions { id: Some(result.group.clone()), ..GroupOptions::default() };
@@ -80,8 +80,8 @@ async fn a_promoted_call_comes_back_at_once_and_its_jobs_go_on() {
     let wake = woken(&session).await;
     assert_eq!((&wake.group, wake.counts.completed), (group.id(), 2));
     assert_eq!(wake.entries.iter().map(|entry| entry.runs).collect::<Vec<_>>(), [1, 1]);
-    no_wake(&session).await;
     assert_eq!(supervisor.promote(&id("a")).await.unwrap(), Promotion::AlreadyDone);
+    no_wake(&session).await;
 }
 
 // SC-20, BAR-11: a limit sends the call away as a promotion does.

@@ -20,6 +20,9 @@ fn say(line: &str) {
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let (Some(dir), Some(way)) = (args.next(), args.next()) else { return Err("killed DIR go|end".into()) };
+    if !["go", "end"].contains(&way.as_str()) {
+        return Err("killed DIR go|end".into());
+    }
     let supervisor = start_over(Path::new(&dir)).await;
     let session = supervisor.session("parent").await?;
     say("opened");
