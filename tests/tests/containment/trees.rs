@@ -90,7 +90,8 @@ async fn leftovers_have_their_time_and_no_more() {
     let polite = "setsid sh -c 'exec 2>/dev/null; trap \"echo cleaned; exit\" TERM; echo ready; while :; do sleep 0.02; done' & ";
     let (entry, left) = shimmed.run(&format!("{polite} sleep 0.3; echo done")).await;
     assert_eq!(&*entry.output.unwrap().text, "ready\ndone\ncleaned\n");
-    assert_eq!(left.unwrap().stopped, 2);
+    // The shell, and its `sleep` where there is one at that moment.
+    assert!((1..=2).contains(&left.unwrap().stopped));
     let deaf = "setsid sh -c 'trap \"\" TERM; while :; do sleep TOKEN; done' >/dev/null 2>&1 & ";
     let started = Instant::now();
     let (entry, left) = shimmed.run(&token.line(&format!("{deaf} sleep 0.3"))).await;

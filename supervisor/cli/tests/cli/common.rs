@@ -20,7 +20,8 @@ const SURROUNDINGS: [&str; 6] =
 pub(crate) fn fanin(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fanin"));
     command.args(words).current_dir(folder).stdin(Stdio::null());
-    let is_its_own = folder.starts_with(std::env::temp_dir());
+    // A clone may lie anywhere, also where temporary folders do.
+    let is_its_own = !Path::new(env!("CARGO_MANIFEST_DIR")).starts_with(folder);
     let state = if is_its_own {
         folder.join(".state")
     } else {
