@@ -133,6 +133,8 @@ impl Writer {
         self.commit(core, &batch, &mut taken.released).map_err(CallError::Store)?;
         self.head = Seq(batch.after.0 + batch.records.len() as u64);
         let low = self.journal.is_low().then(|| JournalError::Full("less than 64 MiB are free".into()));
+        // Events before replies: who was answered and then subscribes to what is new is told nothing old.
+        core.log.append(&mut taken.released.out.records);
         self.store.committed.advance(self.head, low);
         let is_over = taken.released.is_end();
         while !taken.released.is_empty() {
