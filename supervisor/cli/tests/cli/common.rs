@@ -20,8 +20,9 @@ const SURROUNDINGS: [&str; 6] =
 pub(crate) fn fanin(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fanin"));
     command.args(words).current_dir(folder).stdin(Stdio::null());
-    // A clone may lie anywhere, also where temporary folders do.
-    let is_its_own = !Path::new(env!("CARGO_MANIFEST_DIR")).starts_with(folder);
+    // A clone may lie anywhere, also where temporary folders do, and `folder` may be written with `..`.
+    let written = folder.canonicalize().unwrap();
+    let is_its_own = !Path::new(env!("CARGO_MANIFEST_DIR")).starts_with(written);
     let state = if is_its_own {
         folder.join(".state")
     } else {
