@@ -31,6 +31,7 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
     let previous = (state.facts.epoch > Seq(0)).then_some(state.facts.epoch);
     let clean = previous.is_none() || state.facts.closed;
     out.record(state, StoreOpened { log: open.log.clone(), level: open.level, previous, clean });
+    state.memory.opened_ms = state.facts.ts_ms;
 
     let older = older_runs(state);
     for node in &older {

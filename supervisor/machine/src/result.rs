@@ -29,8 +29,12 @@ pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) ->
         .take(RESULT_ENTRIES_MAX)
         .filter_map(|member| entry(state, *member, share))
         .collect();
+    // Of the epochs before this one only the times of their records are left.
     let duration_ms = match barrier {
-        Some(barrier) => state.memory.clock.mono().0.saturating_sub(barrier.sealed_at.0),
+        Some(barrier) => {
+            let earlier_ms = state.memory.opened_ms.saturating_sub(group.sealed_at_ms);
+            earlier_ms + state.memory.clock.mono().since(barrier.sealed_at)
+        }
         None => state.facts.ts_ms.saturating_sub(group.sealed_at_ms),
     };
     let is_unreaped =

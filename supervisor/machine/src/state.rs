@@ -416,6 +416,8 @@ impl Group {
 pub(crate) struct Memory {
     /// This process has opened the log.
     pub(crate) opened: bool,
+    /// The time of the record that says so.
+    pub(crate) opened_ms: u64,
     pub(crate) clock: Clock,
     pub(crate) settings: Settings,
     pub(crate) closing: Closing,
