@@ -282,15 +282,33 @@ pub const BALLAST_BYTES: u64 = 4 * 1024 * 1024;
 /// With less free than this nothing new is taken on: what runs has room to end (ST-9).
 pub const LOW_SPACE_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Time between two notes that say so: a disk at the edge must not be filled with them.
+pub const LOW_SPACE_TOLD: Duration = Duration::from_secs(60);
+
 /// Records that a store keeps at the least, and how long it keeps each (B-9).
 pub const KEEP_RECORDS: u64 = 100_000;
 /// As [`KEEP_RECORDS`]: a week, so that Monday can ask what happened on Friday.
 pub const KEEP_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
+/// What a store may hold; beyond it the oldest of what is over goes, however young it is: the state folder lies in
+/// somebody's home (B-9).
+pub const KEEP_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+
 /// Old records that go with one batch at the most, so that no commit takes long for it.
 pub const PRUNE_STEP: u64 = 1_000;
 /// Batches between two looks for what is old.
 pub const PRUNE_EVERY: u64 = 256;
+
+/// Time between two commits of what jobs put out that run: what a crash may take of it, and no burden for a disk
+/// (P1 is about records, not about text).
+pub const OUTPUT_SAVE_EVERY: Duration = Duration::from_millis(250);
+
+/// What one job put out that is taken into one such commit at the most: one that puts out more for long has its middle
+/// dropped anyway.
+pub const OUTPUT_SAVE_BYTES_MAX: usize = 256 * 1024;
+
+/// And of all jobs together, so that no record waits long behind their text.
+pub const OUTPUTS_SAVE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// How long a commit that found no room waits before it is tried again (ST-9).
 pub const FULL_RETRY: Duration = Duration::from_secs(1);
@@ -371,6 +389,9 @@ pub const STORED_LOOKS_MAX: u32 = 3;
 
 /// How often a command that follows a store looks at it again: quick for people, and nothing for a disk.
 pub const FOLLOW_EVERY: Duration = Duration::from_millis(100);
+
+/// An escape sequence without an end that `fanin output --follow` holds back: the longest are links, and a page long.
+pub const ESCAPE_HELD_BYTES_MAX: usize = 4 * 1024;
 
 /// Jobs of a page unless somebody says otherwise: a screen or two.
 pub const PAGE_JOBS: usize = 100;

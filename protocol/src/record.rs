@@ -406,6 +406,8 @@ pub enum NoteCode {
     /// Too many starts of one kind of job failed, and the kind is paused; the value is for how many milliseconds
     /// (SC-18).
     Circuit,
+    /// So little space is left for the store that nothing new is taken on (ST-9).
+    LowSpace,
     /// A code that a newer writer knows and this reader does not.
     #[serde(other)]
     Unknown,

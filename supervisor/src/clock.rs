@@ -65,6 +65,22 @@ impl Clocks {
     }
 }
 
+/// A moment on a clock that nothing pauses, for threads that work for a disk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment(std::time::Instant);
+
+impl Moment {
+    /// Now.
+    pub(crate) fn now() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    /// What is left of this time since then.
+    pub(crate) fn left_of(self, time: std::time::Duration) -> std::time::Duration {
+        time.saturating_sub(self.0.elapsed())
+    }
+}
+
 /// Now, on the runtime's clock.
 #[cfg(feature = "testing")]
 pub(crate) fn now() -> Instant {

@@ -8,7 +8,6 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 use crate::core::CallError;
-use crate::journal::JournalError;
 
 /// The place up to which everything is committed, and whether more will be.
 #[derive(Debug)]
@@ -23,8 +22,8 @@ pub(crate) struct Committed {
 #[derive(Debug)]
 struct At {
     seq: Seq,
-    /// Why there is no room now; commits are tried again.
-    full: Option<JournalError>,
+    /// Why there is no room for anything new now.
+    no_room: Option<CallError>,
     over: Option<Over>,
 }
 
@@ -38,7 +37,7 @@ enum Over {
 
 impl Committed {
     pub(crate) fn new(seq: Seq) -> Self {
-        let at = At { seq, full: None, over: None };
+        let at = At { seq, no_room: None, over: None };
         Self { at: Mutex::new(at), moved: Condvar::new(), told: Notify::new() }
     }
 
@@ -48,17 +47,14 @@ impl Committed {
         self.told.notify_waiters();
     }
 
-    /// All up to here is on disk; `full` says why nothing new may be taken on all the same.
-    pub(crate) fn advance(&self, seq: Seq, full: Option<JournalError>) {
-        self.change(|at| {
-            at.seq = seq;
-            at.full = full;
-        });
+    /// All up to here is on disk.
+    pub(crate) fn advance(&self, seq: Seq) {
+        self.change(|at| at.seq = seq);
     }
 
-    /// There is no room for what comes next.
-    pub(crate) fn set_full(&self, error: JournalError) {
-        self.at.lock().full = Some(error);
+    /// There is no room for anything new, or there is again.
+    pub(crate) fn set_room(&self, no_room: Option<CallError>) {
+        self.at.lock().no_room = no_room;
     }
 
     /// Nothing more will be committed, and the store is closed.
@@ -84,8 +80,8 @@ impl Committed {
     }
 
     /// Why nothing new can be taken on now.
-    pub(crate) fn full(&self) -> Option<JournalError> {
-        self.at.lock().full.clone()
+    pub(crate) fn no_room(&self) -> Option<CallError> {
+        self.at.lock().no_room.clone()
     }
 
     /// Waits until all up to a place is on disk.

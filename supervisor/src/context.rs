@@ -66,7 +66,7 @@ impl RunCell {
             kind,
             stop,
             task,
-            output: OutputPlace::new(output_max),
+            output: OutputPlace::new(lifetime, output_max),
             talk,
             last_beat,
         }
@@ -84,6 +84,13 @@ impl RunCell {
 
     fn talk(&self) -> &Talk {
         self.talk.get_or_init(Box::default)
+    }
+
+    /// The body has put out bytes. A journal saves them in a moment.
+    fn write(&self, bytes: &[u8]) {
+        if let Some(output) = self.output.write(bytes) {
+            self.core().put_out(output);
+        }
     }
 
     pub(crate) fn progress(&self) -> Option<Arc<str>> {
@@ -206,7 +213,7 @@ impl RunContext {
     /// ```
     pub fn write(&self, bytes: impl AsRef<[u8]>) {
         self.beat();
-        self.cell.output.write(bytes.as_ref());
+        self.cell.write(bytes.as_ref());
     }
 
     /// Records that the work is in hand, and how to find it from outside. For runners, before the first prompt.

@@ -17,7 +17,7 @@ use fanin_machine::{
     Release, Reply, Report, RunRef, Said, State, WaiterId, step,
 };
 use fanin_protocol::limits::{
-    EFFECTS_ROOM, GATE_PAUSE, GATE_TRY, LOOK_WAIT, MESSAGE_BYTES_MAX, OUTPUT_BYTES_MAX,
+    EFFECTS_ROOM, GATE_PAUSE, GATE_TRY, LOOK_WAIT, LOW_SPACE_BYTES, MESSAGE_BYTES_MAX, OUTPUT_BYTES_MAX,
 };
 use fanin_protocol::spec::millis;
 use fanin_protocol::{JobId, JobKind, Lifetime, MessageId, Seq, Spec, text};
@@ -29,10 +29,11 @@ use crate::clock::Clocks;
 use crate::context::RunCell;
 use crate::follow::{Found, Source};
 use crate::hosted::Hosted;
-use crate::journal::{JournalError, OutputChange};
+use crate::journal::{JournalError, JournalReader, OutputChange};
 use crate::output::JobOutput;
 use crate::outputs::Outputs;
 use crate::pages::JournalPages;
+use crate::run_output::RunOutput;
 use crate::runner::{Ending, Runner};
 use crate::scope::Scope;
 use crate::stop::StopStage;
@@ -54,7 +55,10 @@ pub enum CallError {
     /// A bug of ours: the machine panicked. Nothing more is decided, so that nothing wrong is (C-5).
     #[error("the supervisor has stopped after an internal error; its log says where")]
     Poisoned,
-    /// There is no room for new jobs; nothing was done. What runs goes on, and is recorded once there is room (ST-9).
+    /// Little space is left, and what runs needs it; nothing was done (ST-9).
+    #[error("nothing new is taken on: less than {} MiB are free for the store; make room and try again", LOW_SPACE_BYTES >> 20)]
+    Low,
+    /// A commit found no room; nothing was done. What runs goes on, and is recorded once there is room (ST-9).
     #[error("nothing new is taken on: {0}; make room and try again")]
     Full(JournalError),
     /// The store failed. Nothing more is decided, and whether this call was is not known (C-4); what the store holds says
@@ -71,7 +75,8 @@ impl CallError {
             Self::Busy => "busy",
             Self::Closed => "closed",
             Self::Poisoned => "poisoned",
-            Self::Full(_) => "store_low",
+            Self::Low => "store_low",
+            Self::Full(full) => full.code(),
             Self::Store(error) => error.code(),
         }
     }
@@ -242,8 +247,8 @@ impl Core {
         mut launch: Launch,
         works: Works,
     ) -> Result<Launched, CallError> {
-        if let Some(full) = self.store.as_ref().and_then(|store| store.committed.full()) {
-            return Err(CallError::Full(full));
+        if let Some(no_room) = self.store.as_ref().and_then(|store| store.committed.no_room()) {
+            return Err(no_room);
         }
         let change = move |gated: &mut Gated, released: &mut Released| {
             let works = works.take();
@@ -354,6 +359,10 @@ impl Core {
         }
         gated.in_step = false;
         released.unfinished |= mem::take(&mut out.unfinished);
+        if self.store.is_some() {
+            let changed = out.effects.iter().filter_map(|effect| output_change(&gated.state, effect));
+            released.outputs.extend(changed);
+        }
         let hosted = &mut gated.hosted;
         released.acts.extend(out.effects.drain(..).filter_map(|effect| self.act(hosted, effect)));
         Ok(out.reply.take())
@@ -517,7 +526,13 @@ impl Core {
             let cell = tag.and_then(|tag| gated.hosted.find(tag)).filter(|cell| cell.lifetime == lifetime);
             Ok::<_, Refusal>((info.runs, is_over, cell.map(Arc::clone), state.output_of(lifetime)))
         });
-        let (run, is_over, cell, excerpt) = found??;
+        let (run, is_over, cell, excerpt) = match found? {
+            Ok(found) => found,
+            Err(gone) => {
+                let (past, info) = self.past(job, Some(lifetime), gone)?;
+                (info.runs, true, None, past.state.output_of(lifetime))
+            }
+        };
         let source = match cell {
             Some(cell) => cell.output.source(),
             None => Source::Kept(
@@ -530,10 +545,22 @@ impl Core {
         Ok(Found { run, is_over, source })
     }
 
+    /// A run has put out something: a journal saves it in a moment.
+    pub(crate) fn put_out(&self, output: &Arc<RunOutput>) {
+        if let Some(store) = &self.store {
+            store.put_out(output);
+        }
+    }
+
     /// Where records are that are no longer in memory.
     pub(crate) fn pages(&self) -> Option<Arc<dyn Pages>> {
         let reader = Arc::clone(&self.store.as_ref()?.reader);
         Some(Arc::new(JournalPages::new(reader, self.scope.runtime().clone())))
+    }
+
+    /// Reads the store, where there is one.
+    pub(crate) fn reader(&self) -> Option<&Arc<dyn JournalReader>> {
+        self.store.as_ref().map(|store| &store.reader)
     }
 
     /// What the store kept of an output, where it kept more than the record.
@@ -705,6 +732,22 @@ impl RunCell {
             },
         };
         core.post_with(Command::Report(Report { run: self.run, what: Said::Ended(said) }), stored);
+    }
+}
+
+/// What an effect changes in what a store keeps of outputs.
+fn output_change(state: &State, effect: &Effect) -> Option<OutputChange> {
+    match effect {
+        // An output is that of the newest run. Also where the run before was never heard of again, it may have left one.
+        Effect::Spawn { lifetime, .. } if state.runs_of(*lifetime) > 1 => Some(stored(*lifetime, None)),
+        Effect::Forget(Forgotten::Output(job)) => Some(OutputChange::Retire { job: *job }),
+        Effect::Spawn { .. }
+        | Effect::Kill { .. }
+        | Effect::Probe { .. }
+        | Effect::Deliver { .. }
+        | Effect::Answer { .. }
+        | Effect::Alarm(_)
+        | Effect::Forget(Forgotten::Work { .. }) => None,
     }
 }
 

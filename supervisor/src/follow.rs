@@ -96,7 +96,7 @@ impl Supervisor {
     /// [`OutputError::NotKept`] for an old job of which only the excerpt is left; [`CallError`] for a job that is not
     /// known, and where the supervisor is busy.
     pub fn read_output(&self, job: &JobId, offset: u64, max: usize) -> Result<OutputPage, OutputError> {
-        let lifetime = self.owner.core().look(|state| state.lifetime_of(job))?.map_err(CallError::from)?;
+        let lifetime = self.owner.core().lifetime_of(job)?;
         self.read_output_exact(job, lifetime, offset, max)
     }
 
@@ -121,7 +121,7 @@ impl Supervisor {
     ///
     /// [`CallError`] for a job that is not known, and where the supervisor is busy.
     pub fn follow(&self, job: &JobId, from: u64) -> Result<Follow, CallError> {
-        let lifetime = self.owner.core().look(|state| state.lifetime_of(job))??;
+        let lifetime = self.owner.core().lifetime_of(job)?;
         Follow::new(self.owner.core(), job, lifetime, from)
     }
 }

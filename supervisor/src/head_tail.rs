@@ -96,6 +96,19 @@ impl HeadTail {
         bytes
     }
 
+    /// Bytes from `from` on, `max` at the most, and where they begin: behind what is no longer there.
+    pub(crate) fn after(&self, from: u64, max: usize) -> (u64, Vec<u8>) {
+        let (head, tail) = (self.head.len() as u64, self.total - self.tail.len() as u64);
+        let (at, end) = if from < head { (from, head) } else { (from.max(tail), self.total) };
+        (at, self.copy(at..end.min(at.saturating_add(max as u64))))
+    }
+
+    /// Of a stream of this length, the bytes that are neither of its start nor of its end.
+    pub(crate) fn middle(&self, total: u64) -> Range<u64> {
+        let start = self.head_max as u64;
+        start..total.saturating_sub(self.tail_max as u64).max(start)
+    }
+
     /// What is kept so far: all of it, or head and tail around a line that says how many bytes are missing.
     pub fn output(&self) -> JobOutput {
         let kept = self.kept();

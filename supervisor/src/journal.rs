@@ -5,6 +5,7 @@
 //! from survives what the journal's [`Level`] says.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -102,6 +103,13 @@ pub enum OutputChange {
         /// The bytes.
         bytes: Bytes,
     },
+    /// The middle of an output that is longer than what is kept of it: pieces that lie wholly in it are let go.
+    Drop {
+        /// Whose.
+        job: Lifetime,
+        /// From which byte up to which.
+        range: Range<u64>,
+    },
     /// All that is kept of a run's output in place of what is there: its run is over, or a new one has begun.
     Replace {
         /// Whose.
@@ -111,6 +119,23 @@ pub enum OutputChange {
         /// Bytes that were put out in all.
         total: u64,
     },
+    /// Its job has left the memory. From now on it may go with age; before, it never does.
+    Retire {
+        /// Whose.
+        job: Lifetime,
+    },
+}
+
+impl OutputChange {
+    /// Whose output it changes.
+    pub const fn job(&self) -> Lifetime {
+        match self {
+            Self::Append { job, .. }
+            | Self::Drop { job, .. }
+            | Self::Replace { job, .. }
+            | Self::Retire { job } => *job,
+        }
+    }
 }
 
 /// What is committed at once: all or nothing.
@@ -189,12 +214,21 @@ pub trait JournalReader: Send + Sync + fmt::Debug {
     /// [`JournalError::Damaged`] where a record does not fit its checksum, [`JournalError::Io`].
     fn page(&self, from: Seq, max: usize) -> Result<RecordPage, JournalError>;
 
-    /// The newest row of that id, retired or not.
+    /// The newest row of that id whose place is below `before`, retired or not: an id has one for each of its lives.
     ///
     /// # Errors
     ///
     /// [`JournalError::Io`].
-    fn find(&self, kind: RowKind, id: &str) -> Result<Option<Row>, JournalError>;
+    fn find_before(&self, kind: RowKind, id: &str, before: u64) -> Result<Option<Row>, JournalError>;
+
+    /// The newest row of that id, retired or not.
+    ///
+    /// # Errors
+    ///
+    /// As [`JournalReader::find_before`].
+    fn find(&self, kind: RowKind, id: &str) -> Result<Option<Row>, JournalError> {
+        self.find_before(kind, id, u64::MAX)
+    }
 
     /// A row by its place, retired or not.
     ///
@@ -215,7 +249,16 @@ pub trait JournalReader: Send + Sync + fmt::Debug {
     /// # Errors
     ///
     /// [`JournalError::Io`].
-    fn output(&self, job: Lifetime) -> Result<Option<StoredOutput>, JournalError>;
+    fn output(&self, job: Lifetime) -> Result<Option<StoredOutput>, JournalError> {
+        self.output_from(job, 0)
+    }
+
+    /// As [`JournalReader::output`], for one who reads on: pieces that end at `from` or before are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Io`].
+    fn output_from(&self, job: Lifetime, from: u64) -> Result<Option<StoredOutput>, JournalError>;
 }
 
 /// Records of a log.

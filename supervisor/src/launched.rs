@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fanin_machine::{Answer, Command, Launched, PostTarget, Stop, StopTarget, Wanted};
+use fanin_machine::{Answer, Command, Launched, PostTarget, Refusal, Stop, StopTarget, Wanted};
 use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, JobInfo, Lifetime, ResultEntry};
 
 use crate::core::{CallError, Core};
@@ -76,7 +76,16 @@ impl Group {
     /// Cancel safe: dropping the future stops no job; the result then comes as a wake.
     pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<GroupResult, WaitError> {
         let wanted = Wanted::Group(self.launcher.parent().clone(), self.id.clone());
-        let (answer, waiter) = wait::answer_within(self.launcher.handle(), wanted, limit.into()).await?;
+        let handle = self.launcher.handle();
+        let answered = match wait::answer_within(handle, wanted, limit.into()).await {
+            Err(WaitError::Call(CallError::Refused(gone @ Refusal::UnknownGroup(_)))) => {
+                let group = handle.core().past_group(&self.id, gone).await?;
+                let result = group.result.ok_or(WaitError::Voided)?;
+                return Ok(GroupResult { result, already_delivered: true });
+            }
+            answered => answered,
+        };
+        let (answer, waiter) = answered?;
         match answer {
             Answer::Group { result, already_delivered } => {
                 waiter.take();
@@ -186,8 +195,7 @@ impl Job {
     ///
     /// [`CallError`] where the supervisor is busy.
     pub fn info(&self) -> Result<JobInfo, CallError> {
-        let (id, lifetime) = (&self.id, self.lifetime);
-        Ok(self.launcher.handle().core().look(|state| state.job_info_exact(id, lifetime))??)
+        self.core().job_info(&self.id, Some(self.lifetime))
     }
 
     /// What is kept of the output of this life. See [`Supervisor::output`](crate::Supervisor::output).

@@ -49,6 +49,7 @@ mod output;
 mod outputs;
 mod page;
 mod pages;
+mod past;
 mod recover;
 mod run_output;
 mod runner;
@@ -57,6 +58,7 @@ mod session;
 mod spec;
 mod stop;
 pub mod stored;
+mod stored_follow;
 mod supervisor;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -88,21 +88,19 @@ impl JobOutput {
         pieces.into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect()
     }
 
-    /// What a store kept: pieces of which all but the last begin the output, and the last ends it.
+    /// What a store kept: pieces that begin the output, and pieces that end it.
     pub(crate) fn of_stored(stored: &StoredOutput) -> Self {
         let mut bytes = Vec::new();
-        let (mut head, mut tail) = (0, stored.total);
+        let (mut head, mut tail, mut end) = (None, stored.total, 0);
         for (at, piece) in &stored.pieces {
-            if *at > head {
-                bytes.extend_from_slice(head_tail::marker(*at - head).as_bytes());
-                tail = *at;
-            } else {
-                head += piece.len() as u64;
+            if *at > end {
+                bytes.extend_from_slice(head_tail::marker(*at - end).as_bytes());
+                (head, tail) = (head.or(Some(end)), *at);
             }
             bytes.extend_from_slice(piece);
+            end = *at + piece.len() as u64;
         }
-        let kept =
-            if head >= stored.total { Kept::whole(head) } else { Kept { head, tail, total: stored.total } };
+        let kept = head.map_or(Kept::whole(end), |head| Kept { head, tail, total: stored.total });
         if kept.is_whole() { Self::whole(bytes) } else { Self::cut(bytes, kept) }
     }
 

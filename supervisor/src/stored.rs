@@ -12,7 +12,9 @@ use fanin_protocol::{
 use crate::find::{self, FindError};
 use crate::journal::{JournalError, JournalReader, RecordPage, Row};
 use crate::output::JobOutput;
+use crate::past::Past;
 
+pub use crate::stored_follow::StoredFollow;
 pub use fanin_machine::GroupInfo;
 
 /// A place that no log reaches, also where numbers have a sign.
@@ -111,7 +113,8 @@ impl Stored {
     }
 
     /// What is kept of a job's output, that of its newest run: all of it, or the excerpt of its record. Of a job that
-    /// runs the store has nothing yet. `None` where the id is not known.
+    /// runs, or ran when its owner died, it is what the store was told, which is all but the last
+    /// [`OUTPUT_SAVE_EVERY`](fanin_protocol::limits::OUTPUT_SAVE_EVERY) of it. `None` where the id is not known.
     ///
     /// # Errors
     ///
@@ -121,8 +124,19 @@ impl Stored {
         if let Some(stored) = self.reader.output(info.lifetime)? {
             return Ok(Some(JobOutput::of_stored(&stored)));
         }
-        let excerpt = self.state.output_of(info.lifetime);
+        // What was at work as the rows were read may have ended since, and then its record has all of it.
+        let excerpt = if info.status.is_terminal() {
+            self.state.output_of(info.lifetime)
+        } else {
+            Past::find(&*self.reader, &[(job.clone(), Some(info.lifetime))])?.state.output_of(info.lifetime)
+        };
         Ok(Some(excerpt.as_ref().map(JobOutput::of_excerpt).unwrap_or_default()))
+    }
+
+    /// Reads a job's output as its owner writes it, from an offset on. `None` where the id is not known.
+    pub fn follow(&self, job: &JobId, from: u64) -> Option<StoredFollow> {
+        let lifetime = self.state.job_info(job)?.lifetime;
+        Some(StoredFollow::new(Arc::clone(&self.reader), job.clone(), lifetime, from))
     }
 
     /// Finds a session, a job or a group, as [`Supervisor::find`](crate::Supervisor::find).

@@ -161,8 +161,7 @@ impl Supervisor {
     ///
     /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob); [`CallError::Busy`].
     pub fn get(&self, job: &JobId) -> Result<JobInfo, CallError> {
-        let info = self.owner.core().look(|state| state.job_info(job).ok_or_else(|| state.no_job(job)))?;
-        Ok(info?)
+        self.owner.core().job_info(job, None)
     }
 
     /// A job in one of its lives, also where its id has another one by now.
@@ -171,7 +170,7 @@ impl Supervisor {
     ///
     /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob) where the id is not known, or never had this life; [`CallError::Busy`].
     pub fn get_exact(&self, job: &JobId, lifetime: Lifetime) -> Result<JobInfo, CallError> {
-        Ok(self.owner.core().look(|state| state.job_info_exact(job, lifetime))??)
+        self.owner.core().job_info(job, Some(lifetime))
     }
 
     /// Jobs, oldest first, a page at a time: all lives of each id. A page that follows another by its `next` repeats
@@ -211,7 +210,7 @@ impl Supervisor {
     /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob); [`CallError::Busy`].
     pub fn output(&self, job: &JobId) -> Result<JobOutput, CallError> {
         let core = self.owner.core();
-        let lifetime = core.look(|state| state.lifetime_of(job))??;
+        let lifetime = core.lifetime_of(job)?;
         Ok(core.find_output(job, lifetime)?.source.output())
     }
 

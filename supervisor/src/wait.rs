@@ -1,5 +1,6 @@
 //! Waiting as an object: a waiter is there while its future is, and leaves with it.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use fanin_machine::{Answer, Command, Leave, Refusal, Release, Reply, Take, WaiterId, Wanted};
@@ -8,6 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::core::CallError;
 use crate::handle::Handle;
+use crate::past;
 
 /// Why a wait returned no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -176,12 +178,36 @@ pub(crate) async fn answer_within(
     begun.map(|waiter| (answer, waiter)).ok_or(WaitError::Closed)
 }
 
-/// Waits for jobs and takes their results.
+/// Waits for jobs and takes their results. Those that have left the memory are looked up in the store.
 pub(crate) async fn jobs(
     handle: &Handle,
     wanted: Wanted,
     limit: Option<Duration>,
 ) -> Result<Waited, WaitError> {
+    let Some(again) = handle.core().reader().map(|_| wanted.clone()) else {
+        return known_jobs(handle, wanted, limit).await;
+    };
+    match known_jobs(handle, wanted, limit).await {
+        Err(WaitError::Call(CallError::Refused(gone @ (Refusal::Expired(_) | Refusal::UnknownJob(_))))) => {
+            // One of the others may leave the memory meanwhile.
+            let others = |rest| jobs_again(handle, rest, limit);
+            past::jobs(handle, again, gone, others).await
+        }
+        answered => answered,
+    }
+}
+
+/// As [`jobs`], which asks for itself.
+fn jobs_again(
+    handle: &Handle,
+    wanted: Wanted,
+    limit: Option<Duration>,
+) -> Pin<Box<dyn Future<Output = Result<Waited, WaitError>> + Send + '_>> {
+    Box::pin(jobs(handle, wanted, limit))
+}
+
+/// As [`jobs`], of jobs that are in memory.
+async fn known_jobs(handle: &Handle, wanted: Wanted, limit: Option<Duration>) -> Result<Waited, WaitError> {
     let (answer, waiter) = answer_within(handle, wanted, limit).await?;
     match answer {
         Answer::Jobs { entries, already_delivered } => {

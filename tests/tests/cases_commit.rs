@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use fanin_supervisor::journal::{
-    Batch, Journal, JournalError, JournalReader, Opened, RecordPage, Row, StoredOutput,
+    Batch, Journal, JournalError, JournalReader, Opened, OutputChange, RecordPage, Row, StoredOutput,
 };
-use fanin_supervisor::protocol::record::Level;
-use fanin_supervisor::protocol::{JobId, Lifetime, RowKind, Seq, Status};
-use fanin_supervisor::{Filter, JobSpec, Session, Since, Supervisor};
+use fanin_supervisor::protocol::record::{Level, NoteCode};
+use fanin_supervisor::protocol::{Envelope, JobId, Lifetime, Record, RowKind, Seq, Status};
+use fanin_supervisor::{Filter, JobSpec, RunContext, Session, Since, Supervisor};
+use fanin_tests::cases::process::until;
 use fanin_tests::cases::*;
 use parking_lot::{Condvar, Mutex};
 
@@ -25,6 +26,11 @@ struct Shared {
 struct Kept {
     is_held: bool,
     answer: Option<JournalError>,
+    /// What runs put out finds no room.
+    has_no_room_for_text: bool,
+    is_low: bool,
+    /// How often it was asked whether space is low.
+    looks: usize,
     /// Batches that were asked for, tried ones too.
     asked: usize,
     batches: Vec<Batch>,
@@ -56,6 +62,21 @@ impl Held {
         soon(wait).await.unwrap();
     }
 
+    /// The notes among the records, and what was put out.
+    fn kept<R>(&self, look: impl Fn(&Batch) -> Vec<R>) -> Vec<R> {
+        self.0.state.lock().batches.iter().flat_map(look).collect()
+    }
+
+    fn notes(&self) -> usize {
+        let is_note = |record: &Envelope| matches!(record.record(), Ok(Some(Record::Note(note))) if note.code == NoteCode::LowSpace);
+        self.kept(|batch| batch.records.iter().filter(|record| is_note(record)).map(drop).collect()).len()
+    }
+
+    fn texts(&self) -> Vec<OutputChange> {
+        let is_text = |change: &&OutputChange| matches!(change, OutputChange::Append { .. });
+        self.kept(|batch| batch.outputs.iter().filter(is_text).cloned().collect())
+    }
+
     fn count(&self) -> usize {
         self.0.state.lock().asked
     }
@@ -80,8 +101,18 @@ impl Journal for Held {
         if let Some(error) = &kept.answer {
             return Err(error.clone());
         }
+        let has_text = batch.outputs.iter().any(|change| matches!(change, OutputChange::Append { .. }));
+        if has_text && kept.has_no_room_for_text {
+            return Err(JournalError::Full("no space for text".into()));
+        }
         kept.batches.push(batch.clone());
         Ok(())
+    }
+
+    fn is_low(&mut self) -> bool {
+        let mut kept = self.0.state.lock();
+        kept.looks += 1;
+        kept.is_low
     }
 
     fn reader(&self) -> Arc<dyn JournalReader> {
@@ -101,7 +132,7 @@ impl JournalReader for Nothing {
         Err(JournalError::Io("nothing is kept".into()))
     }
 
-    fn find(&self, _: RowKind, _: &str) -> Result<Option<Row>, JournalError> {
+    fn find_before(&self, _: RowKind, _: &str, _: u64) -> Result<Option<Row>, JournalError> {
         Ok(None)
     }
 
@@ -113,7 +144,7 @@ impl JournalReader for Nothing {
         Ok(Vec::new())
     }
 
-    fn output(&self, _: Lifetime) -> Result<Option<StoredOutput>, JournalError> {
+    fn output_from(&self, _: Lifetime, _: u64) -> Result<Option<StoredOutput>, JournalError> {
         Ok(None)
     }
 }
@@ -184,7 +215,7 @@ async fn a_full_disk_refuses_launches_and_loses_nothing() {
     // It is tried again each second; by then the refusal of the first try is known.
     held.asked(before + 2).await;
     let refused = soon(session.fan_out([idle("three")])).await.unwrap_err();
-    assert_eq!(refused.code(), "store_low", "{refused}");
+    assert_eq!(refused.code(), "store_full", "{refused}");
     // A stop is let out at once; its record and its answer wait.
     let supervisor_two = supervisor.clone();
     let cancel = tokio::spawn(async move { supervisor_two.cancel(&JobId::parse("two").unwrap()).await });
@@ -196,6 +227,71 @@ async fn a_full_disk_refuses_launches_and_loses_nothing() {
     assert_eq!(result.entries[0].status, Status::Completed);
     assert_eq!(result.entries[1].summary(), "cancelled{user}");
     assert!(soon(session.fan_out([idle("four")])).await.is_ok());
+    assert_eq!(held.notes(), 1, "it is noted once, as soon as there is room for that");
+    soon(supervisor.shutdown()).await;
+}
+
+// ST-9: with little space nothing new is taken on, what runs goes on, and nobody has to do anything once there is more.
+#[tokio::test]
+async fn low_space_refuses_launches_until_there_is_more() {
+    let (held, supervisor, session) = start_held().await;
+    let gates = [Gate::new(), Gate::new()];
+    let group = session.fan_out(gates.each_ref().map(|gate| gated("a", gate))).await.unwrap();
+    held.0.state.lock().is_low = true;
+    gates[0].open();
+    over(&supervisor, &group.jobs()[..1]).await;
+    let refused = soon(session.fan_out([idle("b")])).await.unwrap_err();
+    assert_eq!(refused.code(), "store_low", "{refused}");
+    gates[1].open();
+    assert_eq!(soon(group.wait(STUCK)).await.unwrap().counts.completed, 2);
+    // What the wait has left to commit is committed, with a few looks, and nothing comes after it: it is looked for by
+    // itself.
+    supervisor.session("other").await.unwrap();
+    let looks = held.0.state.lock().looks;
+    until("it is looked for", || held.0.state.lock().looks > looks + 3).await;
+    held.0.state.lock().is_low = false;
+    let accepted = async { while session.fan_out([idle("c")]).await.is_err() {} };
+    soon(accepted).await;
+    assert_eq!(held.notes(), 1);
+    soon(supervisor.shutdown()).await;
+}
+
+// ST-9: text is no record. What a job puts out waits where there is no room for it, and no end of a job waits for it.
+#[tokio::test]
+async fn text_without_room_holds_up_no_record() {
+    let (held, supervisor, session) = start_held().await;
+    let gates = [Gate::new(), Gate::new()];
+    let wait = gates.clone();
+    let body = JobSpec::run("a", move |context: RunContext| async move {
+        context.write("one");
+        wait[0].passed().await;
+        context.write("two");
+        wait[1].passed().await;
+        Ok(().into())
+    });
+    held.0.state.lock().has_no_room_for_text = true;
+    let group = session.fan_out([body, gated("b", &gates[0])]).await.unwrap();
+    until("it is noted", || held.notes() == 1).await;
+    // It is tried again each second, and refused again.
+    let refused = async {
+        loop {
+            if let Err(refused) = session.fan_out([idle("c")]).await {
+                return refused;
+            }
+        }
+    };
+    assert_eq!(soon(refused).await.code(), "store_full");
+    gates[0].open();
+    over(&supervisor, &group.jobs()[1..]).await;
+    assert_eq!(held.texts(), []);
+    held.0.state.lock().has_no_room_for_text = false;
+    let job = group.lifetimes()[0];
+    until("it is saved", || !held.texts().is_empty()).await;
+    assert_eq!(held.texts(), [OutputChange::Append { job, at: 0, bytes: "onetwo".into() }]);
+    gates[1].open();
+    assert_eq!(soon(group.wait(STUCK)).await.unwrap().counts.completed, 2);
+    soon(session.fan_out([idle("d")])).await.unwrap();
+    assert_eq!(held.notes(), 1);
     soon(supervisor.shutdown()).await;
 }
 

@@ -84,6 +84,8 @@ pub enum Limit {
         /// How much more, in milliseconds.
         by_ms: u64,
     },
+    /// So little space is left for the store that the host launches nothing more. It is only noted (ST-9).
+    LowSpace,
 }
 
 /// `Close`.

@@ -63,5 +63,5 @@ pub use out::Out;
 pub use rows::{EncodeRowError, RestoreError, RowBody, RowChange};
 pub use state::{Facts, GroupKey, JobKey, SessionKey, State};
 pub use step::step;
-pub use stored::GroupInfo;
+pub use stored::{GroupInfo, JobRow};
 pub use view::{Held, JobFilter, Named};

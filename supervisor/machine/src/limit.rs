@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fanin_protocol::limits::LIMIT_MAX;
-use fanin_protocol::record::{LimitName, LimitsSet};
+use fanin_protocol::record::{LimitName, LimitsSet, Note, NoteCode};
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{JobId, Lifetime, NodeId};
 
@@ -19,6 +19,10 @@ pub(crate) fn limit(state: &mut State, limit: Limit, out: &mut Out) -> Result<Re
     match limit {
         Limit::Slots(slots) => set_slots(state, slots, out),
         Limit::Extend { job, lifetime, by_ms } => extend(state, &job, lifetime, by_ms, out),
+        Limit::LowSpace => {
+            out.record(state, Note::new(NoteCode::LowSpace));
+            Ok(Reply::Done)
+        }
     }
 }
 

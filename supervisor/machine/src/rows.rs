@@ -589,7 +589,7 @@ impl Facts {
     }
 }
 
-fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     rmp_serde::from_slice(body).map_err(|error| error.to_string())
 }
 

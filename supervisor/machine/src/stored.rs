@@ -3,10 +3,15 @@
 
 use std::sync::Arc;
 
-use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, LogId, NodeId, Policy, RowKind, Seq, SessionId};
+use fanin_protocol::limits::RESULT_BYTES_MAX;
+use fanin_protocol::{
+    Cause, CombinedResult, GroupId, JobId, Lifetime, LogId, NodeId, Policy, ResultEntry, RowKind, Seq,
+    SessionId,
+};
 
-use crate::rows::RestoreError;
-use crate::state::{Facts, Group, JobKey, Node, State};
+use crate::rows::{RestoreError, decode};
+use crate::state::{Facts, Group, Job, JobKey, Node, State};
+use crate::{result, waiter};
 
 /// A group as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +34,38 @@ pub struct GroupInfo {
     pub is_taken: bool,
 }
 
+/// What the row of a job names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobRow {
+    /// Which life of its id it is.
+    pub lifetime: Lifetime,
+    /// The place of its session.
+    pub session: u64,
+    /// The place of its group.
+    pub group: u64,
+}
+
+impl JobRow {
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`] where that is none.
+    pub fn read(key: u64, body: &[u8]) -> Result<Self, RestoreError> {
+        let job: Job = decode(body).map_err(|why| RestoreError { kind: RowKind::Job, key, why })?;
+        Ok(Self { lifetime: job.lifetime, session: job.session.0.into(), group: job.group.0.into() })
+    }
+}
+
 impl State {
+    /// The result of a life of a job, as a wait for so many jobs has it; `None` where it is not known or not over.
+    pub fn entry(&self, lifetime: Lifetime, jobs: usize) -> Option<ResultEntry> {
+        let key = self.facts.job_of_lifetime(lifetime)?;
+        self.job(key)?.ended?;
+        let entry = result::entry(self, key, RESULT_BYTES_MAX / jobs.max(1))?;
+        Some(ResultEntry { reference: waiter::is_taken(self, key), ..entry })
+    }
+
     /// What the rows of a store say, retired ones too. A job whose group was let go of is left out.
     ///
     /// # Errors

@@ -103,6 +103,11 @@ impl State {
         self.info(self.facts.job_key(id)?)
     }
 
+    /// The job that has this life; `None` where it is not known.
+    pub fn job_info_of(&self, lifetime: Lifetime) -> Option<JobInfo> {
+        self.info(self.facts.job_of_lifetime(lifetime)?)
+    }
+
     /// A job in this life, also where its id has another one by now.
     ///
     /// # Errors
@@ -132,10 +137,15 @@ impl State {
         job.map(|job| job.lifetime).ok_or_else(|| self.no_job(id))
     }
 
-    /// The excerpt of a job's output in this life, from its last run.
+    /// The excerpt of a job's output in this life, from its last run; none while it runs.
     pub fn output_of(&self, lifetime: Lifetime) -> Option<Output> {
-        let job = self.job(self.facts.job_of_lifetime(lifetime)?)?;
+        let job = self.job(self.facts.job_of_lifetime(lifetime)?).filter(|job| job.run.is_none())?;
         job.last.as_ref()?.details.as_ref()?.output.clone()
+    }
+
+    /// How many runs this life of a job has had; 0 where it is not known.
+    pub fn runs_of(&self, lifetime: Lifetime) -> u32 {
+        self.facts.job_of_lifetime(lifetime).and_then(|key| self.job(key)).map_or(0, |job| job.runs)
     }
 
     /// The host's mark of a job that is not over.

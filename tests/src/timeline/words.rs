@@ -165,6 +165,7 @@ fn note(body: &Note) -> String {
         NoteCode::SpawnTotal => "spawn_total",
         NoteCode::Stall => "stall",
         NoteCode::Circuit => "circuit",
+        NoteCode::LowSpace => "low_space",
         NoteCode::Unknown => "unknown",
     };
     let details = body.details.as_deref().cloned().unwrap_or_default();

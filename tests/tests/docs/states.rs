@@ -49,7 +49,11 @@ fn run_outcomes_part_states_group_outcomes_takers_and_notes() {
     check("## Parts", 0, &every!(PartState: Pending Running Completed Error));
     check("### Outcome", 0, &every!(Outcome: AllOk Partial NoneOk Empty));
     check("## Messages", 0, &every!(TakenBy: Waiter Inbox Results Run Void));
-    check("## Notes", 0, &every!(NoteCode: ClockJump StaleReport Unreaped SpawnTotal Stall Circuit Unknown));
+    check(
+        "## Notes",
+        0,
+        &every!(NoteCode: ClockJump StaleReport Unreaped SpawnTotal Stall Circuit LowSpace Unknown),
+    );
 }
 
 #[test]

@@ -81,6 +81,7 @@ pub(crate) struct Running {
     stdout: Receiver<String>,
     stderr: Receiver<String>,
     seen: String,
+    shown: String,
 }
 
 impl Running {
@@ -89,7 +90,7 @@ impl Running {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = lines(child.stdout.take().unwrap());
         let stderr = lines(child.stderr.take().unwrap());
-        Self { child, stdout, stderr, seen: String::new() }
+        Self { child, stdout, stderr, seen: String::new(), shown: String::new() }
     }
 
     /// Waits for a line on standard error that contains `words`.
@@ -103,6 +104,16 @@ impl Running {
             if line.contains(words) {
                 return;
             }
+        }
+    }
+
+    /// Waits until standard output is this, so far.
+    pub(crate) fn shows(&mut self, all: &str) {
+        let end = Instant::now() + PATIENCE;
+        while self.shown != all {
+            let left = end.saturating_duration_since(Instant::now());
+            let line = self.stdout.recv_timeout(left);
+            self.shown.push_str(&line.unwrap_or_else(|_| panic!("not {all:?} but {:?}", self.shown)));
         }
     }
 
@@ -120,8 +131,9 @@ impl Running {
     /// Waits for its end.
     pub(crate) fn end(mut self) -> Ended {
         let status = wait(&mut self.child);
-        let stdout = self.stdout.iter().collect();
+        self.shown.extend(self.stdout.iter());
         self.seen.extend(self.stderr.iter());
+        let stdout = std::mem::take(&mut self.shown);
         Ended { code: status.code(), stdout, stderr: std::mem::take(&mut self.seen) }
     }
 }

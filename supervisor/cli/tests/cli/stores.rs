@@ -200,6 +200,56 @@ fn a_run_at_work_is_shown_as_running_and_cannot_be_resumed() {
     drop(running);
 }
 
+/// A task that says `one`, and `two` and `three` once these files are there.
+const SAYS: [&str; 3] = [
+    "run",
+    "--task",
+    "t=echo one; touch begun; until test -e second; do sleep 0.02; done; echo two; until test -e third; do sleep 0.02; \
+     done; echo three",
+];
+
+/// A run of it that is at work, its job, and somebody who follows that and has seen the first line.
+fn followed(place: &Place) -> (Running, String, Running) {
+    let running = Running::start(fanin(place.path(), &SAYS));
+    made(place.path(), "begun");
+    let job = place.json(&["ps", "--json"])["jobs"][0]["job"].as_str().unwrap().to_owned();
+    let mut follow = Running::start(fanin(place.path(), &["output", "--follow", &job]));
+    follow.shows("one\n");
+    (running, job, follow)
+}
+
+#[test]
+fn the_output_of_a_task_at_work_is_followed_from_elsewhere_to_its_end() {
+    let place = Place::new();
+    let (running, job, mut follow) = followed(&place);
+    fs::write(place.path().join("second"), "").unwrap();
+    follow.shows("one\ntwo\n");
+    assert_eq!(place.shown(&["output", &job]), "one\ntwo\n", "and it is there for others");
+    fs::write(place.path().join("third"), "").unwrap();
+    let followed = follow.end();
+    assert_eq!(
+        (followed.code, followed.stdout.as_str()),
+        (Some(0), "one\ntwo\nthree\n"),
+        "{}",
+        followed.stderr
+    );
+    assert_eq!(running.end().code, Some(0));
+    assert_eq!(place.shown(&["output", "--follow", &job]), "one\ntwo\nthree\n");
+}
+
+#[test]
+fn what_a_task_had_put_out_is_there_after_a_kill() {
+    let place = Place::new();
+    let (running, job, follow) = followed(&place);
+    running.signal("KILL");
+    running.end();
+    let followed = follow.end();
+    assert_eq!((followed.code, followed.stdout.as_str()), (Some(0), "one\n"), "{}", followed.stderr);
+    assert_eq!(place.shown(&["output", &job]), "one\n");
+    assert_eq!(place.fanin(&["resume", "--quiet"]).code, Some(1));
+    assert_eq!(place.shown(&["output", &job]), "one\n", "also once it is recovered");
+}
+
 #[test]
 fn an_id_that_names_nothing_is_told_with_the_way_out() {
     let place = Place::new();

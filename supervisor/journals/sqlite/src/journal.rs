@@ -134,7 +134,7 @@ impl SqliteJournal {
         write_records(&transaction, batch, &mut meta).map_err(sql)?;
         let changed = write_rows(&transaction, batch, &mut meta, crcs).map_err(sql)?;
         write_outputs(&transaction, batch, &mut meta).map_err(sql)?;
-        self.pruning.step(&transaction, &mut meta).map_err(sql)?;
+        self.pruning.step(&transaction, &mut meta, !batch.outputs.is_empty()).map_err(sql)?;
         meta.commits += 1;
         meta.write(&transaction).map_err(sql)?;
         transaction.commit().map_err(sql)?;

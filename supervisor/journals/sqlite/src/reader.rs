@@ -99,15 +99,16 @@ impl JournalReader for StoreReader {
         })
     }
 
-    fn find(&self, kind: RowKind, id: &str) -> Result<Option<Row>, JournalError> {
+    fn find_before(&self, kind: RowKind, id: &str, before: u64) -> Result<Option<Row>, JournalError> {
+        let before = i64::try_from(before).unwrap_or(i64::MAX);
         self.look(|connection, _| {
             let sql = |error| unreadable(&self.layout, &error);
             // The newest life of an id has the last place.
             let one = |query: &str| {
                 let mut get = connection.prepare_cached(query)?;
-                get.query_row(params![kind.as_str(), id], |row| database::thing(kind, row)).optional()
+                get.query_row(params![kind.as_str(), id, before], |row| database::thing(kind, row)).optional()
             };
-            let table = "WHERE kind = ?1 AND id = ?2 ORDER BY key DESC LIMIT 1";
+            let table = "WHERE kind = ?1 AND id = ?2 AND key < ?3 ORDER BY key DESC LIMIT 1";
             let live = one(&format!("SELECT key, id, body, crc FROM live {table}")).map_err(sql)?;
             let found = match live {
                 Some(found) => Some(found),
@@ -141,8 +142,8 @@ impl JournalReader for StoreReader {
         })
     }
 
-    fn output(&self, job: Lifetime) -> Result<Option<StoredOutput>, JournalError> {
-        self.look(|connection, _| outputs::read(connection, &self.layout, job))
+    fn output_from(&self, job: Lifetime, from: u64) -> Result<Option<StoredOutput>, JournalError> {
+        self.look(|connection, _| outputs::read(connection, &self.layout, job, from))
     }
 }
 

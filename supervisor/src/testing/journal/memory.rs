@@ -84,6 +84,14 @@ impl Held {
                 output.total = at + bytes.len() as u64;
                 output.pieces.push((at, bytes));
             }
+            OutputChange::Drop { job, range } => {
+                if let Some(output) = self.outputs.get_mut(&job.0) {
+                    let is_in = |at: u64, len: usize| range.start <= at && at + len as u64 <= range.end;
+                    output.pieces.retain(|(at, bytes)| !is_in(*at, bytes.len()));
+                }
+            }
+            // Nothing of it goes with age.
+            OutputChange::Retire { .. } => {}
             OutputChange::Replace { job, pieces, .. } if pieces.is_empty() => {
                 self.outputs.remove(&job.0);
             }
@@ -145,10 +153,10 @@ impl JournalReader for MemoryStore {
         Ok(RecordPage { log: held.log.clone(), oldest: Seq(1), head: held.head(), records })
     }
 
-    fn find(&self, kind: RowKind, id: &str) -> Result<Option<Row>, JournalError> {
+    fn find_before(&self, kind: RowKind, id: &str, before: u64) -> Result<Option<Row>, JournalError> {
         let held = self.held.lock();
         let newest = |rows: &BTreeMap<(RowKind, u64), Row>| {
-            rows.values().rfind(|row| row.kind == kind && row.id == id).cloned()
+            rows.values().rfind(|row| row.kind == kind && row.id == id && row.key < before).cloned()
         };
         Ok(newest(&held.live).or_else(|| newest(&held.retired)))
     }
@@ -172,7 +180,11 @@ impl JournalReader for MemoryStore {
         Ok(rows)
     }
 
-    fn output(&self, job: Lifetime) -> Result<Option<StoredOutput>, JournalError> {
-        Ok(self.held.lock().outputs.get(&job.0).cloned())
+    fn output_from(&self, job: Lifetime, from: u64) -> Result<Option<StoredOutput>, JournalError> {
+        let mut output = self.held.lock().outputs.get(&job.0).cloned();
+        if let Some(output) = &mut output {
+            output.pieces.retain(|(at, bytes)| at + bytes.len() as u64 > from);
+        }
+        Ok(output)
     }
 }

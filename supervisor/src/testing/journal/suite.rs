@@ -11,7 +11,7 @@ use crate::journal::{Batch, Change, Journal, JournalError, OutputChange, StoredO
 type Open<'a> = &'a dyn Fn() -> Result<Box<dyn Journal>, JournalError>;
 type Check = fn(Open<'_>);
 
-const CHECKS: [(&str, Check); 15] = [
+const CHECKS: [(&str, Check); 17] = [
     ("a new store is empty", a_new_store_is_empty),
     ("what is committed is there after a close and after a drop", what_is_committed_stays),
     ("a batch that does not follow the head is fenced", what_does_not_follow_is_fenced),
@@ -21,7 +21,9 @@ const CHECKS: [(&str, Check); 15] = [
     ("a row is replaced, then retired, and found by its id", a_row_is_replaced_and_retired),
     ("the newest row of an id is found, an open one first", the_newest_row_is_found),
     ("rows of both sorts are paged by key", rows_are_paged),
+    ("older lives of an id are found", older_lives_are_found),
     ("outputs are appended and replaced", outputs_are_appended_and_replaced),
+    ("the middle of an output is dropped, and its end is read on", the_middle_of_an_output_goes),
     ("a batch needs no records", a_batch_needs_no_records),
     ("bytes are kept as they are", bytes_are_kept),
     ("pages are contiguous and end at the head", pages_are_contiguous),
@@ -198,6 +200,26 @@ fn the_newest_row_is_found(open: Open<'_>) {
     assert_eq!(reader.find(RowKind::Job, "a"), Ok(Some(row(RowKind::Job, 3, "a", "3"))));
 }
 
+fn older_lives_are_found(open: Open<'_>) {
+    let mut journal = opened(open);
+    let reader = journal.reader();
+    let lives = vec![
+        retire(RowKind::Job, 1, "a", "1"),
+        retire(RowKind::Job, 2, "b", "2"),
+        retire(RowKind::Job, 4, "a", "4"),
+        put(RowKind::Job, 9, "a", "9"),
+    ];
+    append(&mut *journal, &Batch { rows: lives, ..batch(0, 1) });
+    let found = |before| {
+        let row = reader.find_before(RowKind::Job, "a", before);
+        row.map(|row| row.map(|row| row.key))
+    };
+    assert_eq!(
+        [u64::MAX, 10, 9, 4, 1].map(found),
+        [Ok(Some(9)), Ok(Some(9)), Ok(Some(4)), Ok(Some(1)), Ok(None)]
+    );
+}
+
 fn rows_are_paged(open: Open<'_>) {
     let mut journal = opened(open);
     let reader = journal.reader();
@@ -240,6 +262,35 @@ fn outputs_are_appended_and_replaced(open: Open<'_>) {
     append(&mut *journal, &Batch { outputs: vec![replace], ..batch(2, 1) });
     drop(journal);
     assert_eq!(shown(open).outputs, []);
+}
+
+fn the_middle_of_an_output_goes(open: Open<'_>) {
+    let mut journal = opened(open);
+    let reader = journal.reader();
+    let job = Lifetime(2);
+    let piece = |at, text: &'static str| (at, Bytes::from_static(text.as_bytes()));
+    let put_out = |(at, bytes)| OutputChange::Append { job, at, bytes };
+    let outputs = vec![put_out(piece(0, "ab")), put_out(piece(2, "cd")), put_out(piece(4, "ef"))];
+    append(&mut *journal, &Batch { outputs, ..batch(0, 1) });
+    // The first byte of a piece, or its last one alone, is not all of it.
+    let drop_of = |range| OutputChange::Drop { job, range };
+    let outputs = vec![drop_of(1..3), drop_of(2..5), put_out(piece(8, "ij")), drop_of(20..30)];
+    append(&mut *journal, &Batch { outputs, ..batch(1, 1) });
+    let kept = StoredOutput { pieces: vec![piece(0, "ab"), piece(4, "ef"), piece(8, "ij")], total: 10 };
+    assert_eq!(reader.output(job), Ok(Some(kept.clone())));
+    for (from, left) in [(0, 3), (1, 3), (2, 2), (5, 2), (6, 1), (9, 1), (10, 0)] {
+        let read = reader.output_from(job, from);
+        let pieces = kept.pieces.iter().skip(3 - left).cloned().collect();
+        assert_eq!(read, Ok(Some(StoredOutput { pieces, total: 10 })), "from {from}");
+    }
+    assert_eq!(reader.output_from(Lifetime(3), 0), Ok(None));
+    // One that was never there is no error: most jobs put out nothing that is kept.
+    let outputs = vec![OutputChange::Retire { job }, OutputChange::Retire { job: Lifetime(3) }];
+    append(&mut *journal, &Batch { outputs, ..batch(2, 1) });
+    let outputs = vec![OutputChange::Drop { job: Lifetime(3), range: 0..9 }];
+    append(&mut *journal, &Batch { outputs, ..batch(3, 1) });
+    drop(journal);
+    assert_eq!(shown(open).outputs, [(2, kept)]);
 }
 
 fn a_batch_needs_no_records(open: Open<'_>) {

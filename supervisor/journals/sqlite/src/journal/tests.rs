@@ -1,7 +1,7 @@
 //! What a store does where the disk is full or fails, brought about from within.
 
 use fanin_protocol::limits::BALLAST_BYTES;
-use fanin_protocol::{Envelope, RowKind};
+use fanin_protocol::{Envelope, Lifetime, RowKind};
 use fanin_supervisor::journal::OutputChange;
 use fanin_supervisor::testing::journal::{Shown, batch, put, record, retire};
 
@@ -112,7 +112,7 @@ fn another_writer_is_noticed_in_the_transaction() {
 fn a_batch_is_one_commit_and_marks_are_synced_apart() {
     let dir = tempfile::tempdir().unwrap();
     let mut journal = loaded(dir.path());
-    let outputs = vec![OutputChange::Append { job: fanin_protocol::Lifetime(2), at: 0, bytes: "x".into() }];
+    let outputs = vec![OutputChange::Append { job: Lifetime(2), at: 0, bytes: "x".into() }];
     journal.append(&Batch { outputs, ..batch(0, 100) }).unwrap();
     journal.append(&batch(100, 1)).unwrap();
     assert_eq!(journal.syncs().commits, 2);
@@ -150,4 +150,84 @@ fn what_is_old_goes_and_the_rest_stays_in_order() {
     assert_eq!((&after.records, &after.opened.rows), (&before.records, &before.opened.rows));
     assert_eq!((before.rows.len(), after.rows.len()), (2, 1));
     crate::check(dir.path(), |_| {}).unwrap();
+}
+
+/// What a job put out, and nothing else in the batch.
+fn put_out(after: u64, job: u64, bytes: usize) -> Batch {
+    let outputs = vec![OutputChange::Append { job: Lifetime(job), at: 0, bytes: vec![b'x'; bytes].into() }];
+    Batch { outputs, ..batch(after, 0) }
+}
+
+fn retired(after: u64, job: u64) -> Batch {
+    Batch { outputs: vec![OutputChange::Retire { job: Lifetime(job) }], ..batch(after, 0) }
+}
+
+/// The jobs of which outputs are kept.
+fn kept(dir: &Path) -> Vec<u64> {
+    crate::check(dir, |_| {}).unwrap();
+    let shown = Shown::of(&mut open(dir), 10).unwrap();
+    shown.outputs.iter().map(|(job, _)| *job).collect()
+}
+
+// B-9: a job that puts out nothing for longer than a store keeps things, and one whose result nobody took.
+#[test]
+fn what_an_open_or_owed_job_put_out_never_grows_old() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = loaded(dir.path());
+    journal.append(&batch(0, 1)).unwrap();
+    (1..4).for_each(|job| journal.append(&put_out(1, job, 10)).unwrap());
+    let replace =
+        OutputChange::Replace { job: Lifetime(3), pieces: vec![(0, vec![b'y'; 9].into())], total: 9 };
+    journal.append(&Batch { outputs: vec![replace], ..batch(1, 0) }).unwrap();
+    journal.append(&retired(1, 2)).unwrap();
+    let mut meta = journal.meta.clone();
+    crate::prune::prune(&journal.connection, &mut meta, u64::from(u32::MAX) * 1_000).unwrap();
+    meta.write(&journal.connection).unwrap();
+    drop(journal);
+    assert_eq!(kept(dir.path()), [1, 3]);
+}
+
+// B-9: up to 4 GiB, whatever its age; what is open or owed stays.
+#[test]
+fn a_store_that_is_too_large_lets_the_oldest_of_what_is_over_go() {
+    const MIB: u64 = 1024 * 1024;
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = loaded(dir.path());
+    journal.append(&batch(0, 1)).unwrap();
+    for (after, job) in (1..7).zip([4, 1, 3, 2, 5, 6]) {
+        journal.append(&put_out(after, job, 1024 * 1024)).unwrap();
+        if job != 4 {
+            journal.append(&retired(after, job)).unwrap();
+        }
+        journal.append(&batch(after, 1)).unwrap();
+    }
+    let rows = (0..5).map(|key| retire(RowKind::Job, key, "a", "x")).collect();
+    journal.append(&Batch { rows, ..batch(7, 1) }).unwrap();
+    let shrink = |journal: &mut SqliteJournal, to: u64| {
+        let mut meta = journal.meta.clone();
+        crate::prune::shrink(&journal.connection, &mut meta, to).unwrap();
+        meta.write(&journal.connection).unwrap();
+        journal.meta = meta;
+    };
+    shrink(&mut journal, 7 * MIB);
+    assert_eq!(journal_outputs(dir.path()), [1, 2, 3, 4, 5, 6], "it is no larger than it may be");
+    shrink(&mut journal, 4 * MIB + MIB / 2);
+    assert_eq!(journal_outputs(dir.path()), [2, 4, 5, 6], "those that were let go of first go first");
+    shrink(&mut journal, 0);
+    assert_eq!(journal_outputs(dir.path()), [4], "one that is open stays");
+    shrink(&mut journal, 0);
+    let shown = Shown::of(&mut journal, 0).unwrap();
+    assert_eq!(
+        (shown.rows.len(), shown.records.len()),
+        (0, 8),
+        "rows go before records, and the newest stay"
+    );
+    drop(journal);
+    assert_eq!(kept(dir.path()), [4]);
+}
+
+/// As [`kept`], while the journal lives.
+fn journal_outputs(dir: &Path) -> Vec<u64> {
+    let reader = StoreReader::open(dir).unwrap();
+    (0..10).filter(|job| reader.output(Lifetime(*job)).unwrap().is_some()).collect()
 }
