@@ -15,6 +15,9 @@ use crate::record::Record;
 /// The version of the envelope's own layout.
 pub const FORMAT_VERSION: u16 = 1;
 
+/// The kind of an envelope that stands in for a record that was lost. It is ignorable and has no body.
+pub const LOST_KIND: &str = "lost";
+
 /// Why bytes are not a record.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -11,8 +11,12 @@ use crate::runner::Runner;
 
 /// The state that the rows say.
 pub(crate) fn state(opened: &Opened) -> Result<State, JournalError> {
-    let rows = opened.rows.iter().map(|row| (row.kind, row.key, &*row.body));
-    let facts = Facts::restore(opened.log.clone(), opened.head, opened.ts_ms, rows);
+    let rows = || opened.rows.iter().map(|row| (row.kind, row.key, &*row.body));
+    let facts = Facts::restore(opened.log.clone(), opened.head, opened.ts_ms, rows()).or_else(|error| {
+        // A store is as it was committed, but for what a repair has given up.
+        tracing::error!(%error, "what is left of a store that was repaired is gone on with");
+        Facts::restore_seen(opened.log.clone(), opened.head, opened.ts_ms, rows())
+    });
     let facts = facts.map_err(|error| JournalError::Damaged {
         store: opened.log.as_ref().map(ToString::to_string).unwrap_or_default(),
         damage: error.to_string(),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use fanin_machine::{Facts, JobFilter, Named, State, why};
+use fanin_protocol::envelope::LOST_KIND;
 use fanin_protocol::limits::{PAGE_JOBS, READ_BATCH, STORED_LOOKS_MAX};
 use fanin_protocol::{
     Cause, Entry, Envelope, GroupId, JobId, JobInfo, JobList, LogId, Reason, RowKind, Seq, Status,
@@ -220,13 +221,19 @@ pub enum StoredRecord {
         /// Its kind.
         kind: String,
     },
-    /// These records are no longer kept.
+    /// These records are no longer kept, or were lost.
     Gap {
         /// The first of them.
         from: Seq,
         /// The last of them.
         to: Seq,
     },
+}
+
+impl StoredRecord {
+    const fn is_gap(&self) -> bool {
+        matches!(self, Self::Gap { .. })
+    }
 }
 
 /// The records of a store in order, a page at a time. What each is about is told by those before it, so a reader begins
@@ -271,8 +278,15 @@ impl Records {
         self.head = page.head;
         self.log = page.log;
         for envelope in page.records {
-            self.next = envelope.seq.next();
-            found.push(self.entry(envelope)?);
+            let seq = envelope.seq;
+            self.next = seq.next();
+            if envelope.kind != LOST_KIND {
+                found.push(self.entry(envelope)?);
+            } else if let Some(StoredRecord::Gap { to, .. }) = found.last_mut().filter(|last| last.is_gap()) {
+                *to = seq;
+            } else {
+                found.push(StoredRecord::Gap { from: seq, to: seq });
+            }
         }
         Ok(found)
     }

@@ -1,6 +1,7 @@
 //! What a store keeps across an end of the process, in order and not (B19 to B24, B32).
 
-use fanin_supervisor::protocol::{Cause, JobId, Status};
+use fanin_sqlite::repair_accept_loss;
+use fanin_supervisor::protocol::{Cause, JobId, LogId, Status};
 use fanin_supervisor::{CallError, Delivery, Filter, JobSpec, Since};
 use fanin_tests::cases::*;
 use fanin_tests::stores::start_over;
@@ -141,5 +142,39 @@ async fn a_subscriber_catches_up_from_the_store_and_goes_on_live() {
         let Some(Delivery::Event(event)) = events.next().await else { panic!("an event") };
         assert_eq!(event.kind(), kind);
     }
+    supervisor.shutdown().await;
+}
+
+// ST-4: what a person has given up is gone, with what belongs to it alone, and the rest goes on.
+#[tokio::test]
+async fn a_store_whose_group_was_given_up_goes_on_without_its_jobs() {
+    let dir = tempfile::tempdir().unwrap();
+    let supervisor = start_over(dir.path()).await;
+    let session = supervisor.session("parent").await.unwrap();
+    let lost = session.fan_out([idle("a").id(id("a"))]).await.unwrap();
+    over(&supervisor, lost.jobs()).await;
+    supervisor.shutdown().await;
+    let file = dir.path().join("store.db");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let word = b"sealed_at_ms";
+    let at = bytes.windows(word.len()).position(|window| window == word).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    let log = LogId::from_uuid([9; 16]);
+    let repaired = repair_accept_loss(dir.path(), &log).unwrap();
+    assert!(
+        repaired.lost.len() == 1 && repaired.lost[0].starts_with("the row of group"),
+        "{:?}",
+        repaired.lost
+    );
+
+    let supervisor = start_over(dir.path()).await;
+    assert_eq!(supervisor.get(&id("a")).unwrap_err().code(), "unknown_job");
+    let session = supervisor.session("parent").await.unwrap();
+    let group = session.fan_out([idle("b").id(id("b"))]).await.unwrap();
+    assert_eq!(group.wait(STUCK).await.unwrap().counts.completed, 1);
+    supervisor.shutdown().await;
+    let supervisor = start_over(dir.path()).await;
+    assert_eq!(supervisor.get(&id("b")).unwrap().status, Status::Completed);
     supervisor.shutdown().await;
 }

@@ -102,11 +102,13 @@ fn offer(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
 fn repair(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
     let log = LogId::from_uuid(uuid::Uuid::new_v4().into_bytes());
     let repaired = repair_accept_loss(&place.dir, &log)?;
-    match repaired.lost.as_slice() {
-        [] => writeln!(out, "{}: nothing was lost", place.name)?,
-        lost => writeln!(out, "{}: lost are {}", place.name, lost.join(", "))?,
-    }
-    writeln!(out, "its log goes on at record {} as {log}", repaired.next)?;
-    writeln!(out, "as it was it is in {}", repaired.kept.display())?;
+    let Some(kept) = repaired.kept else {
+        writeln!(out, "{}: sound, there is nothing to repair", place.name)?;
+        return Ok(Exit::Done);
+    };
+    writeln!(out, "{}: lost are {}", place.name, repaired.lost.join(", "))?;
+    let name = repaired.log.map(|log| format!(" as {log}")).unwrap_or_default();
+    writeln!(out, "its log goes on at record {}{name}", repaired.next)?;
+    writeln!(out, "as it was it is in {}", kept.display())?;
     Ok(Exit::Done)
 }

@@ -384,8 +384,13 @@ impl Facts {
         Self::restore_or(log, head, ts_ms, rows, Err)
     }
 
-    /// As [`Facts::restore`], of a store whose old rows were let go of one by one.
-    pub(crate) fn restore_seen<'a>(
+    /// As [`Facts::restore`], of a store whose rows were let go of one by one, or lost: jobs without their group are left
+    /// out.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`] where a row cannot be read.
+    pub fn restore_seen<'a>(
         log: Option<LogId>,
         head: Seq,
         ts_ms: u64,

@@ -297,6 +297,14 @@ fn damage_is_told_and_nothing_is_changed_before_somebody_accepts_the_loss() {
     assert_eq!(offered.code, Some(70), "{}{}", offered.stdout, offered.stderr);
     assert!(offered.stdout.contains("--accept-loss"), "{}", offered.stdout);
     let repaired = place.shown(&["store", "repair", "--accept-loss", dir]);
-    assert!(repaired.contains("lost are records"), "{repaired}");
+    assert!(repaired.contains("lost are record 3\n"), "{repaired}");
     assert!(place.shown(&["store", "check", dir]).contains("sound"));
+    let events = place.shown(&["events", &id]);
+    assert!(
+        events.contains("session.opened") && events.contains("(records 3 to 3 are no longer kept)"),
+        "{events}"
+    );
+    assert!(
+        place.shown(&["store", "repair", "--accept-loss", dir]).ends_with("there is nothing to repair\n")
+    );
 }

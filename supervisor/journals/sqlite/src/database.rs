@@ -173,7 +173,12 @@ pub(crate) struct Stored {
 impl Stored {
     /// True where it is what was committed, behind the record with the checksum `before`.
     pub(crate) fn is_sound(&self, before: u32) -> bool {
-        hash::record(before, &self.record, &self.ids) == self.crc
+        self.crc_behind(before) == self.crc
+    }
+
+    /// What its checksum would be behind that one.
+    pub(crate) fn crc_behind(&self, before: u32) -> u32 {
+        hash::record(before, &self.record, &self.ids)
     }
 }
 

@@ -23,6 +23,7 @@ mod hash;
 mod journal;
 mod layout;
 mod mark;
+mod mend;
 mod meta;
 mod outputs;
 mod owner;

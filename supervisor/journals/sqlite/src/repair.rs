@@ -1,37 +1,42 @@
-//! What is done to a damaged store, when a person has said so: nothing is deleted, and what is lost is named.
+//! What is done to a damaged store, when a person has said so: nothing that is sound is lost, the store as it was is kept,
+//! and what is lost is named.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fanin_protocol::{LogId, RowKind, Seq};
+use fanin_protocol::{Lifetime, LogId, RowKind, Seq};
 use fanin_supervisor::journal::JournalError;
 use rusqlite::{Connection, params};
 
-use crate::database::{self, RECORD, signed};
+use crate::database::{self, signed, unsigned};
 use crate::hash::Sum;
-use crate::journal::now_ms;
+use crate::journal::{self, now_ms};
 use crate::layout::Layout;
 use crate::mark::{Mark, Reached};
 use crate::meta::Meta;
+use crate::outputs;
 use crate::owner::Ownership;
-use crate::{failure, hash};
+use crate::{failure, hash, mend};
 
 /// What a repair came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
-    /// Records that are lost, in words; empty where nothing is.
+    /// What is lost, in words; empty where nothing is, and then nothing was changed.
     pub lost: Vec<String>,
-    /// Where the store is as it was.
-    pub kept: PathBuf,
+    /// Where the store is as it was; `None` where nothing was changed.
+    pub kept: Option<PathBuf>,
+    /// The log's name: another one where records or the last changes are lost.
+    pub log: Option<LogId>,
     /// The newest record that is left.
     pub head: Seq,
-    /// Where the new log goes on: no number of the old one comes again.
+    /// Where the log goes on: no number of a lost record comes again.
     pub next: Seq,
 }
 
-/// Goes on with what can be read of the store in a folder, under the name `log`. The store as it was is kept beside it.
+/// Goes on with what is sound of the store in a folder. The store as it was is kept beside it.
 ///
-/// Records behind the first damaged one are left out, with what rows say of later things.
+/// Records that are not what they were are lost one by one, and so are rows and outputs; those that are sound stay. Where
+/// a record is lost the log goes on as `log`, and readers are told of a gap.
 ///
 /// # Errors
 ///
@@ -40,55 +45,51 @@ pub struct Repaired {
 pub fn repair_accept_loss(dir: impl AsRef<Path>, log: &LogId) -> Result<Repaired, JournalError> {
     let layout = Layout::of(dir.as_ref());
     let owner = Ownership::take(&layout)?;
+    // First: what a change that is taken back leaves in SQLite's own log stands where something sound may have stood.
     let kept = layout.dir.join(format!("damaged-{}", now_ms()));
     copy(&layout, &kept)?;
     let reached = Mark::look(&layout);
     let connection = database::open(&layout, reached.as_ref())?;
     let sql = |error| failure::of(&layout, &error);
     let mut meta = Meta::read(&connection, &layout)?;
-    let end = reached.as_ref().map_or(meta.head, |reached| reached.seq.max(meta.head));
-    let mut lost = Vec::new();
     let transaction = connection.unchecked_transaction().map_err(sql)?;
-    let sound = sound_until(&transaction, &layout, &meta)?;
-    if sound.0 < end.0 {
-        lost.push(format!("records {} to {}", sound.0 + 1, end.0));
-        transaction.execute("DELETE FROM log WHERE seq > ?1", [signed(sound.0)]).map_err(sql)?;
+    let unseen = match &reached {
+        Some(reached) => journal::lost(&transaction, &layout, &meta, reached)?,
+        None => None,
+    };
+    let batches = reached.as_ref().map_or(0, |reached| reached.commits).saturating_sub(meta.commits);
+    let mend::Lost { words: mut lost, head } =
+        mend::records(&transaction, &layout, &mut meta, reached.as_ref())?;
+    if batches > 0 {
+        lost.push(format!("the last changes of rows and outputs ({batches} batches)"));
+    } else if lost.is_empty() {
+        // Every record fits, and they are those of another past.
+        lost.extend(unseen);
+    }
+    if !lost.is_empty() {
+        meta.log = Some(log.clone());
     }
     lost.extend(drop_damaged_rows(&transaction, &layout, &mut meta)?);
-    // The records that are left stay as they are; the numbers of those that are gone are not used again, so the log
-    // begins anew behind them.
-    transaction.execute("DELETE FROM log", []).map_err(sql)?;
-    (meta.log, meta.head, meta.crc) = (Some(log.clone()), end, 0);
-    (meta.oldest, meta.oldest_crc, meta.checked) = (end.next(), 0, end);
-    meta.commits = reached.as_ref().map_or(0, |reached| reached.commits).max(meta.commits) + 1;
+    lost.extend(drop_damaged_outputs(&transaction, &layout, &mut meta)?);
+    if lost.is_empty() {
+        drop(transaction);
+        fs::remove_dir_all(&kept).map_err(|error| failure::of_file(&layout, "the copy stays", &error))?;
+        return Ok(Repaired { lost, kept: None, log: meta.log, head, next: head.next() });
+    }
+    meta.checked = meta.head;
+    meta.commits = reached.map_or(0, |reached| reached.commits).max(meta.commits) + 1;
     meta.write(&transaction).map_err(sql)?;
     transaction.commit().map_err(sql)?;
     let mut mark = Mark::open(&layout)?;
-    // Both halves, so that none shows the old log.
-    for _ in 0..2 {
-        mark.write(&layout, &Reached { log: log.clone(), seq: end, crc: 0, commits: meta.commits })?;
+    if let Some(log) = meta.log.clone() {
+        // Both halves, so that none shows the old log.
+        let reached = Reached { log, seq: meta.head, crc: meta.crc, commits: meta.commits };
+        mark.write(&layout, &reached)?;
+        mark.write(&layout, &reached)?;
     }
     mark.sync(&layout)?;
     drop(owner);
-    Ok(Repaired { lost, kept, head: sound, next: end.next() })
-}
-
-/// The last record up to which all checksums are right.
-fn sound_until(connection: &Connection, layout: &Layout, meta: &Meta) -> Result<Seq, JournalError> {
-    let sql = |error| failure::of(layout, &error);
-    let query = format!("SELECT {RECORD} FROM log WHERE seq >= ?1 ORDER BY seq");
-    let mut statement = connection.prepare(&query).map_err(sql)?;
-    let mut rows = statement.query([signed(meta.oldest.0)]).map_err(sql)?;
-    let (mut before, mut sound) = (meta.oldest_crc, Seq(meta.oldest.0 - 1));
-    // What cannot be read ends the sound part as a wrong checksum does.
-    while let Ok(Some(row)) = rows.next()
-        && let Ok(found) = database::record(row)
-        && found.record.seq == sound.next()
-        && found.is_sound(before)
-    {
-        (before, sound) = (found.crc, found.record.seq);
-    }
-    Ok(sound)
+    Ok(Repaired { lost, kept: Some(kept), log: meta.log, head, next: meta.head.next() })
 }
 
 /// Takes out rows that are not what they were, and counts what is left.
@@ -99,27 +100,73 @@ fn drop_damaged_rows(
 ) -> Result<Vec<String>, JournalError> {
     let sql = |error| failure::of(layout, &error);
     let mut lost = Vec::new();
-    meta.live = Sum::default();
-    for kind in RowKind::ALL {
-        let mut damaged = Vec::new();
-        let query = "SELECT key, id, body, crc FROM live WHERE kind = ?1 ORDER BY key";
-        let mut statement = connection.prepare(query).map_err(sql)?;
-        let mut rows = statement.query([kind.as_str()]).map_err(sql)?;
-        while let Some(row) = rows.next().map_err(sql)? {
-            let (row, crc) = database::thing(kind, row).map_err(sql)?;
-            if hash::row(&row) == crc {
-                meta.live.add(crc);
-            } else {
-                damaged.push(row.key);
+    for (table, sum) in [("live", &mut meta.live), ("retired", &mut meta.retired)] {
+        let (mut left, mut named) = (Sum::default(), 0);
+        for kind in RowKind::ALL {
+            let mut damaged = Vec::new();
+            let query = format!("SELECT key, id, body, crc FROM {table} WHERE kind = ?1 ORDER BY key");
+            let mut statement = connection.prepare(&query).map_err(sql)?;
+            let mut rows = statement.query([kind.as_str()]).map_err(sql)?;
+            while let Some(row) = rows.next().map_err(sql)? {
+                let (row, crc) = database::thing(kind, row).map_err(sql)?;
+                if hash::row(&row) == crc {
+                    left.add(crc);
+                } else {
+                    damaged.push(row.key);
+                }
+            }
+            for key in damaged {
+                let delete = format!("DELETE FROM {table} WHERE kind = ?1 AND key = ?2");
+                connection.execute(&delete, params![kind.as_str(), signed(key)]).map_err(sql)?;
+                lost.push(format!("the row of {} {key}", kind.as_str()));
+                named += 1;
             }
         }
-        for key in damaged {
-            let delete = "DELETE FROM live WHERE kind = ?1 AND key = ?2";
-            connection.execute(delete, params![kind.as_str(), signed(key)]).map_err(sql)?;
-            lost.push(format!("the row of {} {key}", kind.as_str()));
-        }
+        lost.extend(vanished(*sum, left, named, "rows"));
+        *sum = left;
     }
     Ok(lost)
+}
+
+/// Takes out outputs that are not what they were, and counts what is left.
+fn drop_damaged_outputs(
+    connection: &Connection,
+    layout: &Layout,
+    meta: &mut Meta,
+) -> Result<Vec<String>, JournalError> {
+    let sql = |error| failure::of(layout, &error);
+    let (mut lost, mut left) = (Vec::new(), Sum::default());
+    let mut statement = connection.prepare("SELECT job, crc FROM put_out ORDER BY job").map_err(sql)?;
+    let jobs = statement.query_map([], |row| Ok((unsigned(row.get(0)?), row.get(1)?))).map_err(sql)?;
+    let jobs: Vec<(u64, u32)> = jobs.collect::<Result<_, _>>().map_err(sql)?;
+    for (job, crc) in jobs {
+        if outputs::read(connection, layout, Lifetime(job), 0).is_ok() {
+            left.add(crc);
+            continue;
+        }
+        for table in ["output", "put_out"] {
+            let delete = format!("DELETE FROM {table} WHERE job = ?1");
+            connection.execute(&delete, [signed(job)]).map_err(sql)?;
+        }
+        lost.push(format!("the output of job {job}"));
+    }
+    let alone = "DELETE FROM output WHERE job NOT IN (SELECT job FROM put_out)";
+    connection.execute(alone, []).map_err(sql)?;
+    let named = lost.len() as u64;
+    lost.extend(vanished(meta.outputs, left, named, "outputs"));
+    meta.outputs = left;
+    Ok(lost)
+}
+
+/// What is missing beside what was named, in words.
+fn vanished(were: Sum, are: Sum, named: u64, what: &str) -> Option<String> {
+    let missing = were.count.saturating_sub(are.count.saturating_add(named));
+    // As many are there, but not those: an old page stands in for a newer one.
+    let is_other = missing == 0 && named == 0 && were != are;
+    if is_other {
+        return Some(format!("the newest of some {what}"));
+    }
+    (missing > 0).then(|| format!("{missing} {what} that are gone"))
 }
 
 /// Keeps the store as it is, file by file.

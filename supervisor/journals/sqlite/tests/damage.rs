@@ -13,6 +13,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{JOBS, Random, open, shown};
+use fanin_protocol::envelope::LOST_KIND;
 use fanin_protocol::{Envelope, Lifetime, LogId, Record, RowKind, Seq};
 use fanin_sqlite::{SqliteJournal, StoreReader, check, repair_accept_loss};
 use fanin_supervisor::journal::{Batch, Change, Journal, JournalError, JournalReader, OutputChange};
@@ -233,9 +234,10 @@ fn a_repair_goes_on_behind_what_was_lost() {
     let log = LogId::from_uuid([8; 16]);
     let repaired = repair_accept_loss(dir.path(), &log).unwrap();
     assert_eq!((repaired.head, repaired.next), (Seq(3), Seq(6)));
-    assert_eq!(repaired.lost, ["records 4 to 5"]);
-    assert!(fs::read(repaired.kept.join("store.db")).unwrap() == after.0["store.db"]);
-    assert!(fs::read(repaired.kept.join("store.db-wal")).unwrap() == before.0["store.db-wal"]);
+    assert_eq!(repaired.lost, ["records 4 to 5", "the last changes of rows and outputs (1 batches)"]);
+    let kept = repaired.kept.unwrap();
+    assert!(fs::read(kept.join("store.db")).unwrap() == after.0["store.db"]);
+    assert!(fs::read(kept.join("store.db-wal")).unwrap() == before.0["store.db-wal"]);
     let mut journal = open(dir.path()).unwrap();
     let opened = journal.load().unwrap();
     assert_eq!((opened.log, opened.head), (Some(log), Seq(5)));
@@ -246,7 +248,100 @@ fn a_repair_goes_on_behind_what_was_lost() {
     journal.append(&Batch { epoch: Seq(6), ..batch(5, 2) }).unwrap();
     Box::new(journal).close().unwrap();
     check(dir.path(), |_| {}).unwrap();
-    assert_eq!(shown(dir.path()).unwrap().records, [record(6), record(7)]);
+    let left = shown(dir.path()).unwrap().records;
+    assert_eq!(left.iter().map(|record| record.seq.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(sound(&left), [1, 2, 3, 6, 7].map(record));
+}
+
+/// The records that were not lost.
+fn sound(records: &[Envelope]) -> Vec<Envelope> {
+    records.iter().filter(|record| record.kind != LOST_KIND).cloned().collect()
+}
+
+#[test]
+fn a_repair_of_a_sound_store_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    Box::new(filled(dir.path())).close().unwrap();
+    let image = Image::of(dir.path());
+    let before = shown(dir.path()).unwrap();
+    image.restore(dir.path());
+    let repaired = repair_accept_loss(dir.path(), &LogId::from_uuid([8; 16])).unwrap();
+    assert_eq!((repaired.lost, repaired.kept), (vec![], None));
+    assert_eq!((repaired.head, repaired.log), (before.opened.head, before.opened.log.clone()));
+    assert!(fs::read(dir.path().join("store.db")).unwrap() == image.0["store.db"]);
+    assert!(
+        !fs::read_dir(dir.path())
+            .unwrap()
+            .any(|file| { file.unwrap().file_name().to_string_lossy().starts_with("damaged") })
+    );
+    assert_eq!(shown(dir.path()).unwrap(), before);
+}
+
+#[test]
+fn a_repair_loses_what_is_damaged_and_nothing_else() {
+    let change = "UPDATE log SET ts_ms = ts_ms + 1 WHERE seq = 250";
+    let gone = "DELETE FROM log WHERE seq BETWEEN 300 AND 302";
+    let head = "UPDATE log SET kind = 'other' WHERE seq = 500";
+    for (sql_text, lost, left) in [
+        (vec![change], "record 250", 499),
+        // The one behind a hole proves nothing: what it covers is gone.
+        (vec![gone], "records 300 to 303", 496),
+        (vec![head], "record 500", 499),
+        (vec![change, gone, head], "record 250, records 300 to 303, record 500", 494),
+        (vec!["UPDATE log SET crc = crc + 1 WHERE seq = 7"], "records 7 to 8", 498),
+        (vec!["DELETE FROM log WHERE seq = 1"], "records 1 to 2", 498),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = open(dir.path()).unwrap();
+        let rows = vec![put(RowKind::Job, 1, "a", "open")];
+        journal.append(&Batch { rows, ..batch(0, 500) }).unwrap();
+        drop(journal);
+        let before = shown(dir.path()).unwrap();
+        sql_text.iter().for_each(|text| sql(dir.path(), text));
+        assert_eq!(check(dir.path(), |_| {}).unwrap_err().code(), "store_damaged");
+        let log = LogId::from_uuid([8; 16]);
+        let repaired = repair_accept_loss(dir.path(), &log).unwrap();
+        assert_eq!(repaired.lost.join(", "), lost);
+        assert_eq!((repaired.log, repaired.next), (Some(log), Seq(501)));
+        check(dir.path(), |_| {}).unwrap();
+        let after = shown(dir.path()).unwrap();
+        assert_eq!((after.records.len(), &after.opened.rows), (500, &before.opened.rows));
+        assert_eq!(sound(&after.records).len(), left, "{lost}");
+        assert!(sound(&after.records).iter().all(|record| before.records.contains(record)));
+        let mut journal = open(dir.path()).unwrap();
+        journal.append(&Batch { epoch: Seq(501), ..batch(500, 2) }).unwrap();
+        Box::new(journal).close().unwrap();
+        check(dir.path(), |_| {}).unwrap();
+    }
+}
+
+#[test]
+fn a_repair_of_rows_and_outputs_leaves_the_log_as_it_is() {
+    for (text, lost) in [
+        ("UPDATE live SET body = x'00' WHERE kind = 'job' AND key = 3", "the row of job 3"),
+        ("UPDATE retired SET id = 'other' WHERE kind = 'job' AND key = 4", "the row of job 4"),
+        ("DELETE FROM live WHERE kind = 'group' AND key = 5", "1 rows that are gone"),
+        ("UPDATE output SET bytes = x'00' WHERE job = 2 AND at = 0", "the output of job 2"),
+        ("DELETE FROM output WHERE job = 2 AND at = 0", "the output of job 2"),
+        ("DELETE FROM put_out WHERE job = 2", "1 outputs that are gone"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        drop(filled(dir.path()));
+        let before = shown(dir.path()).unwrap();
+        sql(dir.path(), text);
+        assert_eq!(check(dir.path(), |_| {}).unwrap_err().code(), "store_damaged", "{text}");
+        let repaired = repair_accept_loss(dir.path(), &LogId::from_uuid([8; 16])).unwrap();
+        assert_eq!(repaired.lost, [lost]);
+        check(dir.path(), |_| {}).unwrap();
+        let after = shown(dir.path()).unwrap();
+        assert_eq!((after.opened.log, after.records), (before.opened.log, before.records));
+        assert_eq!(before.rows.len() - after.rows.len(), usize::from(lost.contains("row")), "{text}");
+        assert_eq!(
+            before.outputs.len() - after.outputs.len(),
+            usize::from(lost.contains("output")),
+            "{text}"
+        );
+    }
 }
 
 #[test]
