@@ -101,6 +101,8 @@ async fn too_many_go_in_the_order_in_which_they_were_read() {
     let (supervisor, session) = start_with_parent().await;
     let closed = supervisor.session("closed").await.unwrap();
     closed.start(gated("unread", &Gate::new()).id(id("unread"))).await.unwrap();
+    closed.start(idle("owed").id(id("owed"))).await.unwrap();
+    over(&supervisor, &[id("owed")]).await;
     closed.close().await.unwrap();
     over(&supervisor, &[id("unread")]).await;
     let (first, second) = (
@@ -109,18 +111,38 @@ async fn too_many_go_in_the_order_in_which_they_were_read() {
     );
     second.wait(STUCK).await.unwrap();
     first.wait(STUCK).await.unwrap();
-    taken(&session, FINISHED_JOBS - 3).await;
+    taken(&session, FINISHED_JOBS - 4).await;
     assert_eq!(listed(&supervisor).len(), FINISHED_JOBS);
     taken(&session, 1).await;
     assert_eq!(code(supervisor.get(&id("second"))), "expired");
     taken(&session, 1).await;
     assert_eq!(code(supervisor.get(&id("first"))), "expired");
-    taken(&session, FINISHED_JOBS - 1).await;
-    assert!(supervisor.get(&id("unread")).is_ok(), "all that was read goes before it");
+    taken(&session, FINISHED_JOBS - 2).await;
+    assert!(
+        ["unread", "owed"].iter().all(|name| supervisor.get(&id(name)).is_ok()),
+        "what was read goes before"
+    );
     assert_eq!(listed(&supervisor).len(), FINISHED_JOBS);
     // A group that is more than may be kept goes as it is taken, and as a whole; now what is unread goes as well.
     taken(&session, 2 * FINISHED_JOBS).await;
     assert!(listed(&supervisor).len() <= FINISHED_JOBS);
+}
+
+// B47: a session that waits to go after its jobs does not keep those of others, nor its own, which nobody will read.
+#[tokio::test(start_paused = true)]
+async fn jobs_of_closed_sessions_go_as_well() {
+    let supervisor = Supervisor::builder().start().await.unwrap();
+    for name in ["a", "b"] {
+        let session = supervisor.session(name).await.unwrap();
+        let gate = Gate::new();
+        session.fan_out((0..FINISHED_JOBS).map(|_| gated("void", &gate))).await.unwrap();
+        session.close().await.unwrap();
+        supervisor.drained().await;
+    }
+    pass(Duration::from_millis(1)).await;
+    assert_eq!(listed(&supervisor).len(), FINISHED_JOBS, "the first go, as there are too many");
+    pass_all().await;
+    assert_eq!(listed(&supervisor), [], "and the others after an hour");
 }
 
 // B41: an old life goes when it is due, and the new one of its id does not mind.

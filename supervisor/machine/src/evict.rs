@@ -19,17 +19,24 @@ use crate::state::{Group, GroupKey, JobKey, SessionKey, State};
 /// What may go, and what went.
 #[derive(Clone, Default)]
 pub(crate) struct Finished {
-    /// Groups whose results were taken, and closed sessions, oldest first.
-    read: VecDeque<(Mono, Done)>,
-    /// Groups whose results nobody will take, oldest first.
-    unread: VecDeque<(Mono, Done)>,
+    /// Groups whose results were taken, and closed sessions without jobs.
+    read: Line,
+    /// Groups whose results nobody has taken, nor will.
+    unread: Line,
     /// Jobs in these groups.
     jobs: usize,
     /// There came to be too many of them then: some go at the next tick.
     too_many_at: Option<Mono>,
-    /// So many of the things above are still to be looked at before this tick and those that follow it at once are done.
-    left: usize,
     evicted: Evicted,
+}
+
+/// What goes in the order in which it came, and when each has to.
+#[derive(Clone, Default)]
+struct Line {
+    things: VecDeque<(Mono, Done)>,
+    /// So many of them are still to be looked at before this tick and those that follow it at once are done. Each line has
+    /// its own: one of which nothing can go does not keep the other.
+    left: usize,
 }
 
 /// Something that is over.
@@ -61,8 +68,19 @@ impl std::fmt::Debug for Finished {
 impl Finished {
     /// When the next has to go.
     pub(crate) fn next(&self) -> Option<Mono> {
-        let fronts = [self.read.front(), self.unread.front()];
+        let fronts = [self.read.things.front(), self.unread.things.front()];
         fronts.into_iter().flatten().map(|(at, _)| *at).chain(self.too_many_at).min()
+    }
+
+    const fn line(&mut self, is_read: bool) -> &mut Line {
+        if is_read { &mut self.read } else { &mut self.unread }
+    }
+}
+
+impl Line {
+    /// True where its first thing has to go and was not looked at yet.
+    fn goes(&self, now: Mono, is_too_many: bool) -> bool {
+        self.left > 0 && self.things.front().is_some_and(|(at, _)| is_too_many || *at <= now)
     }
 }
 
@@ -143,7 +161,7 @@ pub(crate) fn after(state: &mut State, record: &Record, hint: Near) {
         }
         Record::SessionClosed(closed) => {
             if let Some(key) = state.facts.session_key(&closed.session) {
-                keep(state, Done::Session(key), true);
+                done_session(state, key);
             }
         }
         _ => {}
@@ -158,15 +176,14 @@ pub(crate) fn begin(state: &mut State) {
         done(state, GroupKey(key));
     }
     for key in state.facts.sessions.places().into_iter().map(SessionKey) {
-        if state.session(key).is_some_and(|session| session.closed) {
-            keep(state, Done::Session(key), true);
-        }
+        done_session(state, key);
     }
 }
 
 fn done(state: &mut State, key: GroupKey) {
     let Some(group) = state.group(key).filter(|group| is_done(group)) else { return };
-    let (is_read, jobs) = (group.voided.is_none(), group.members.len());
+    // Of what is void nobody has read anything.
+    let (is_read, jobs) = (group.voided.is_none() && !group.void, group.members.len());
     let now = state.memory.clock.mono();
     let finished = &mut state.memory.finished;
     finished.jobs += jobs;
@@ -176,11 +193,16 @@ fn done(state: &mut State, key: GroupKey) {
     keep(state, Done::Group(key), is_read);
 }
 
+/// A closed session goes once none of its jobs is left: until then it is not looked at.
+fn done_session(state: &mut State, key: SessionKey) {
+    if state.session(key).is_some_and(|session| session.closed && session.jobs == 0) {
+        keep(state, Done::Session(key), true);
+    }
+}
+
 fn keep(state: &mut State, thing: Done, is_read: bool) {
     let at = leaves_at(state.memory.clock.mono());
-    let finished = &mut state.memory.finished;
-    let queue = if is_read { &mut finished.read } else { &mut finished.unread };
-    queue.push_back((at, thing));
+    state.memory.finished.line(is_read).things.push_back((at, thing));
 }
 
 /// A tick begins to let go, and no other step: whoever takes a large result does not wait until its jobs are gone.
@@ -188,57 +210,44 @@ pub(crate) fn tick(state: &mut State) {
     let finished = &mut state.memory.finished;
     finished.too_many_at = None;
     // Each is looked at once: what something still looks at goes to the end, and must not come round again at once.
-    if finished.left == 0 {
-        finished.left = finished.read.len() + finished.unread.len();
+    for line in [&mut finished.read, &mut finished.unread] {
+        if line.left == 0 {
+            line.left = line.things.len();
+        }
     }
 }
 
 /// Lets the next thing go that has to; false where there is none, or this step's share is done.
 pub(crate) fn next(state: &mut State, gone: &mut usize, out: &mut Out) -> bool {
-    let now = state.memory.clock.mono();
-    let finished = &mut state.memory.finished;
-    if *gone >= EVICTS_PER_STEP || finished.left == 0 {
+    if *gone >= EVICTS_PER_STEP {
         return false;
     }
+    let now = state.memory.clock.mono();
+    let finished = &mut state.memory.finished;
     let is_too_many = finished.jobs > FINISHED_JOBS;
-    let goes = |queue: &VecDeque<(Mono, Done)>| queue.front().is_some_and(|(at, _)| *at <= now);
-    let queue = if goes(&finished.read) || is_too_many && !finished.read.is_empty() {
-        &mut finished.read
-    } else if goes(&finished.unread) || is_too_many {
-        &mut finished.unread
-    } else {
-        finished.left = 0;
+    let is_read = finished.read.goes(now, is_too_many);
+    if !is_read && !finished.unread.goes(now, is_too_many) {
+        (finished.read.left, finished.unread.left) = (0, 0);
         return false;
-    };
-    let Some((_, thing)) = queue.pop_front() else {
-        finished.left = 0;
-        return false;
-    };
+    }
+    let line = finished.line(is_read);
+    let Some((_, thing)) = line.things.pop_front() else { return false };
+    line.left -= 1;
     *gone += 1;
-    finished.left -= 1;
     let is_gone = match thing {
         Done::Group(key) => group(state, key, gone, out),
         Done::Session(key) => session(state, key),
     };
     if is_gone == Some(false) {
         // Something looks at it: it goes on from here as if it were over only now.
-        let at = leaves_at(now);
-        let finished = &mut state.memory.finished;
-        match thing {
-            Done::Group(key)
-                if state.facts.groups.get(key.index()).is_some_and(|group| group.voided.is_some()) =>
-            {
-                finished.unread.push_back((at, thing));
-            }
-            Done::Group(_) | Done::Session(_) => finished.read.push_back((at, thing)),
-        }
+        keep(state, thing, is_read);
     }
     true
 }
 
 /// True where this step's share was not enough.
 pub(crate) const fn is_unfinished(state: &State) -> bool {
-    state.memory.finished.left > 0
+    state.memory.finished.read.left + state.memory.finished.unread.left > 0
 }
 
 /// Lets a group and its jobs go. `Some(false)` where something still looks at one of them, `None` where it was gone.
@@ -275,6 +284,7 @@ fn job(state: &mut State, key: JobKey, out: &mut Out) {
     state.memory.unreaped.remove(&key);
     state.memory.finished.evicted.insert(&job.id);
     out.effect(Effect::Forget(Forgotten::Output(job.lifetime)));
+    done_session(state, job.session);
 }
 
 /// Lets a closed session go once nothing of it is left.
@@ -292,13 +302,15 @@ fn session(state: &mut State, key: SessionKey) -> Option<bool> {
 mod tests {
     use fanin_protocol::limits::FINISHED_JOBS;
     use fanin_protocol::record::Level;
-    use fanin_protocol::{Bounds, GroupId, LogId, Policy, Profile, SessionId, SharedLimits};
+    use fanin_protocol::{Bounds, GroupId, LogId, Policy, Profile, SessionId, SharedLimits, Status};
 
     use super::*;
     use crate::command::{
         Command, Ended, Launch, Member, Open, Parent, Report, Said, SessionCommand, SessionOpen, Take,
         WaiterId, Wanted,
     };
+    use crate::effect::Answer;
+    use crate::view::Held;
     use crate::{Now, step};
 
     fn go(state: &mut State, command: Command) -> Out {
@@ -307,8 +319,8 @@ mod tests {
         out
     }
 
-    /// A state in which more jobs than are kept are over, and a waiter has their result.
-    fn too_many(id: WaiterId) -> State {
+    /// A state with a session that is open.
+    fn opened() -> (State, SessionId) {
         let (mut state, session) = (State::default(), SessionId::parse("main").unwrap());
         let open = Open {
             log: LogId::parse("log").unwrap(),
@@ -322,26 +334,28 @@ mod tests {
         let (profile, bounds) = (Profile::Operator, Bounds::default());
         let open = SessionOpen { id: session.clone(), profile, bounds };
         go(&mut state, Command::Session(SessionCommand::Open(open)));
+        (state, session)
+    }
+
+    fn id(n: usize) -> JobId {
+        JobId::parse(&format!("job-{n}")).unwrap()
+    }
+
+    /// Launches these jobs as one group, and all of them end well.
+    fn over(state: &mut State, parent: &Parent, group: &GroupId, jobs: std::ops::Range<usize>) {
         let member = |n| Member {
-            id: JobId::parse(&format!("job-{n}")).unwrap(),
+            id: id(n),
             is_fresh: true,
             again: false,
             label: None,
             spec: None,
             limits: SharedLimits::default(),
-            tag: 0,
+            tag: 1,
         };
-        let (parent, group) = (Parent::Session(session), GroupId::parse("g").unwrap());
-        let launch = Launch {
-            parent: parent.clone(),
-            group: group.clone(),
-            is_fresh: true,
-            joins_turn: false,
-            policy: Policy::ALL,
-            foreground: None,
-            members: (0..=FINISHED_JOBS).map(member).collect(),
-        };
-        let mut out = go(&mut state, Command::Launch(launch));
+        let (parent, group, members) = (parent.clone(), group.clone(), jobs.clone().map(member).collect());
+        let (is_fresh, joins_turn, policy, foreground) = (true, false, Policy::ALL, None);
+        let launch = Launch { parent, group, is_fresh, joins_turn, policy, foreground, members };
+        let mut out = go(state, Command::Launch(launch));
         let mut runs = Vec::new();
         loop {
             runs.extend(out.effects.iter().filter_map(|effect| match effect {
@@ -351,15 +365,109 @@ mod tests {
             if !out.unfinished {
                 break;
             }
-            out = go(&mut state, Command::Tick);
+            out = go(state, Command::Tick);
         }
-        assert_eq!(runs.len(), FINISHED_JOBS + 1);
+        assert_eq!(runs.len(), jobs.len());
         for run in runs {
             let what = Said::Ended(Ended::Completed { output: None, exit: None, left: None });
-            go(&mut state, Command::Report(Report { run, what }));
+            go(state, Command::Report(Report { run, what }));
         }
+    }
+
+    /// Ticks until all of what is due is done.
+    fn tick_out(state: &mut State) {
+        while go(state, Command::Tick).unfinished {}
+    }
+
+    /// A state in which more jobs than are kept are over, and a waiter has their result.
+    fn too_many(id: WaiterId) -> State {
+        let (mut state, session) = opened();
+        let (parent, group) = (Parent::Session(session), GroupId::parse("g").unwrap());
+        over(&mut state, &parent, &group, 0..FINISHED_JOBS + 1);
         go(&mut state, Command::Take(Take { waiter: id, wanted: Wanted::Group(parent, group) }));
         state
+    }
+
+    /// Entries of all that is kept by job or by group.
+    fn entries(state: &State) -> Vec<usize> {
+        let (facts, memory) = (&state.facts, &state.memory);
+        vec![
+            facts.jobs.places().len(),
+            facts.groups.places().len(),
+            facts.runs.len(),
+            facts.posted.len(),
+            facts.message_keys.order.len(),
+            memory.ready.values().map(VecDeque::len).sum(),
+            memory.round.len() + memory.in_round.len(),
+            memory.tags.places().len(),
+            memory.listening.len() + memory.noted.len(),
+            memory.unreaped.len(),
+            memory.finished.read.things.len() + memory.finished.unread.things.len(),
+        ]
+    }
+
+    // B47: what is kept of jobs that are over does not grow with their number.
+    #[test]
+    fn of_a_hundred_thousand_jobs_no_more_is_kept_than_of_ten_thousand() {
+        const GROUP: usize = 100;
+        let (mut state, session) = opened();
+        let parent = Parent::Session(session);
+        let group = |n: usize| GroupId::parse(&format!("g-{n}")).unwrap();
+        // Owed all the time.
+        let owed = group(0);
+        over(&mut state, &parent, &owed, 0..GROUP);
+        let mut at_ten_thousand = Vec::new();
+        for (n, first) in (GROUP..100_000).step_by(GROUP).enumerate() {
+            let (group, waiter) = (group(n + 1), WaiterId(n as u64));
+            over(&mut state, &parent, &group, first..first + GROUP);
+            let wanted = Wanted::Group(parent.clone(), group);
+            go(&mut state, Command::Take(Take { waiter, wanted }));
+            go(&mut state, Command::Ack(waiter));
+            tick_out(&mut state);
+            assert!(state.facts.jobs.places().len() <= FINISHED_JOBS + GROUP, "{n}");
+            if first + GROUP == FINISHED_JOBS + GROUP {
+                at_ten_thousand = entries(&state);
+            }
+        }
+        assert_eq!(entries(&state), at_ten_thousand);
+        assert_eq!(at_ten_thousand[0], FINISHED_JOBS + GROUP, "the measure is of what is full");
+        let held = state.held();
+        assert_eq!(
+            (held.timers, Held { timers: 0, ..held }),
+            (1, Held::default()),
+            "one looks for quiet groups"
+        );
+
+        // What is owed is there, and what went is told from what never was, as long as it is known.
+        assert_eq!(state.job_info(&id(0)).map(|job| job.status), Some(Status::Completed));
+        let kept = 100_000 - FINISHED_JOBS;
+        assert!(state.job_info(&id(kept)).is_some() && state.job_info(&id(kept - 1)).is_none());
+        for (gone, is_known) in
+            [(kept - 1, true), (kept - EVICTED_IDS, true), (kept - EVICTED_IDS - 1, false)]
+        {
+            let expected = if is_known { Refusal::Expired(id(gone)) } else { Refusal::UnknownJob(id(gone)) };
+            assert_eq!(state.no_job(&id(gone)), expected);
+        }
+        let finished = &state.memory.finished;
+        assert_eq!((finished.evicted.known.len(), finished.evicted.order.len()), (EVICTED_IDS, EVICTED_IDS));
+        // A get looks at the one job, and at another one only where their hashes meet.
+        let mut looks = 0;
+        for n in kept..100_000 {
+            let is = |key: JobKey| state.job(key).is_some_and(|job| job.id == id(n));
+            let found = state.facts.job_index.get(&id(n), |key| {
+                looks += 1;
+                is(key)
+            });
+            assert!(found.is_some());
+        }
+        assert!(looks <= FINISHED_JOBS + 10, "{looks}");
+        // What was owed can be taken.
+        let (waiter, wanted) = (WaiterId(u64::MAX), Wanted::Group(parent, owed));
+        let taken = go(&mut state, Command::Take(Take { waiter, wanted }));
+        assert!(taken.effects.iter().any(|effect| matches!(
+            effect,
+            Effect::Answer { answer: Answer::Group { result, .. }, .. } if result.counts.completed as usize == GROUP
+        )));
     }
 
     #[test]
@@ -392,7 +500,6 @@ mod tests {
 
     #[test]
     fn the_newest_evicted_ids_are_known_and_older_ones_are_not() {
-        let id = |n: usize| JobId::parse(&format!("job-{n}")).unwrap();
         let mut evicted = Evicted::default();
         (0..=EVICTED_IDS).for_each(|n| evicted.insert(&id(n)));
         assert!(!evicted.contains(&id(0)) && evicted.contains(&id(1)), "one too many, and the oldest went");

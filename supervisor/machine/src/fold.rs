@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fanin_protocol::record::{
     GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, LimitName, LimitsSet,
-    MessageTaken, Next, RunEnded, RunStarted, StopTarget,
+    MessageTaken, Next, RunEnded, RunStarted, StopTarget, TakenBy,
 };
 use fanin_protocol::{
     About, Bounds, Counts, Entry, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, Record, Seq,
@@ -286,6 +286,7 @@ impl Facts {
             voided: None,
             results_taken: 0,
             taken: false,
+            void: false,
         });
         Ok(key)
     }
@@ -540,6 +541,7 @@ impl Facts {
         for key in &groups {
             let Some(group) = self.groups.get_mut(key.index()) else { continue };
             group.taken = true;
+            group.void = body.by == TakenBy::Void;
             let parent = group.parent;
             if let Some(below) = self.below_mut(parent) {
                 // The oldest is taken first, but for waits; a long inbox is not walked for it.

@@ -107,6 +107,8 @@ struct GroupRow {
     fired_at: Seq,
     voided: Option<Cause>,
     taken: bool,
+    #[serde(default)]
+    void: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -355,14 +357,15 @@ fn stored(job: &Job) -> Job {
 }
 
 fn group_row(facts: &Facts, group: &Group) -> (String, Body) {
-    let Group { parent, policy, sealed, sealed_at_ms, fired_at, voided, taken, .. } = *group;
+    let Group { parent, policy, sealed, sealed_at_ms, fired_at, voided, taken, void, .. } = *group;
     let session = match parent {
         Node::Session(key) => key,
         // A job that has left the memory left its session with its members.
         Node::Job(key) => facts.jobs.get(key.index()).map_or(SessionKey(u32::MAX), |job| job.session),
     };
     let (id, fired) = (group.id.clone(), group.fired.clone());
-    let row = GroupRow { id, parent, session, policy, sealed, sealed_at_ms, fired, fired_at, voided, taken };
+    let row =
+        GroupRow { id, parent, session, policy, sealed, sealed_at_ms, fired, fired_at, voided, taken, void };
     (row.id.to_string(), Body::Group(row))
 }
 
@@ -464,8 +467,19 @@ impl Facts {
 
     fn restore_group(&mut self, key: u64, row: GroupRow) -> Result<(), String> {
         let key = GroupKey(short(key)?);
-        let GroupRow { id, parent, session, policy, sealed, sealed_at_ms, fired, fired_at, voided, taken } =
-            row;
+        let GroupRow {
+            id,
+            parent,
+            session,
+            policy,
+            sealed,
+            sealed_at_ms,
+            fired,
+            fired_at,
+            voided,
+            taken,
+            void,
+        } = row;
         self.group_index.put(&id, key, |_| false, |_| true);
         let session = self.sessions.get(session.index()).map(|session| session.id.clone());
         let about = Arc::new(About::of(session, Some(id.clone())));
@@ -485,6 +499,7 @@ impl Facts {
                 voided,
                 results_taken: 0,
                 taken,
+                void,
             },
         );
         Ok(())

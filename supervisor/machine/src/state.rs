@@ -366,8 +366,10 @@ pub(crate) struct Group {
     pub(crate) voided: Option<Cause>,
     /// Members whose results were taken one by one. Changed where one is taken, nowhere else.
     pub(crate) results_taken: u32,
-    /// The message of the fired group was taken.
+    /// The message of the fired group was taken, or is void.
     pub(crate) taken: bool,
+    /// It is void: its parent went first.
+    pub(crate) void: bool,
 }
 
 /// Where a group is, derived.

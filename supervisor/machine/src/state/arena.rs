@@ -1,6 +1,7 @@
 //! Things by places that are given in order and never again, so that no late key can hit a newer thing. Places of things
 //! that are gone cost nothing.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Places that are allocated and freed together: enough that a large fan-out allocates rarely, few enough that one thing
@@ -11,6 +12,8 @@ const CHUNK: usize = 256;
 #[derive(Clone)]
 pub(crate) struct Arena<T> {
     chunks: Vec<Chunk<T>>,
+    /// Those of them that hold something: what is gone long ago is not walked over.
+    full: BTreeSet<usize>,
     /// The next place.
     next: usize,
     /// Things that are there.
@@ -26,7 +29,7 @@ struct Chunk<T> {
 
 impl<T> Default for Arena<T> {
     fn default() -> Self {
-        Self { chunks: Vec::new(), next: 0, len: 0 }
+        Self { chunks: Vec::new(), full: BTreeSet::new(), next: 0, len: 0 }
     }
 }
 
@@ -43,12 +46,12 @@ impl<T> Arena<T> {
 
     /// Puts a thing at a place that none has had, for one who restores what was there. Places before it stay empty.
     pub(crate) fn insert(&mut self, place: usize, thing: T) {
-        let (chunk, slot) = (place / CHUNK, place % CHUNK);
-        while self.chunks.len() <= chunk {
+        let (index, slot) = (place / CHUNK, place % CHUNK);
+        while self.chunks.len() <= index {
             self.chunks.push(Chunk { slots: Vec::new(), live: 0 });
         }
         self.next = self.next.max(place + 1);
-        let Some(chunk) = self.chunks.get_mut(chunk) else { return };
+        let Some(chunk) = self.chunks.get_mut(index) else { return };
         if chunk.slots.capacity() == 0 && place >= CHUNK {
             chunk.slots.reserve_exact(CHUNK);
         }
@@ -58,6 +61,9 @@ impl<T> Arena<T> {
         if let Some(slot) = chunk.slots.get_mut(slot)
             && slot.replace(thing).is_none()
         {
+            if chunk.live == 0 {
+                self.full.insert(index);
+            }
             chunk.live += 1;
             self.len += 1;
         }
@@ -82,9 +88,12 @@ impl<T> Arena<T> {
         let thing = chunk.slots.get_mut(place % CHUNK)?.take()?;
         chunk.live -= 1;
         self.len -= 1;
-        // What is still to come would need the room again.
-        if chunk.live == 0 && self.next >= (place / CHUNK + 1) * CHUNK {
-            chunk.slots = Vec::new();
+        if chunk.live == 0 {
+            self.full.remove(&(place / CHUNK));
+            // What is still to come would need the room again.
+            if self.next >= (place / CHUNK + 1) * CHUNK {
+                chunk.slots = Vec::new();
+            }
         }
         Some(thing)
     }
@@ -97,7 +106,8 @@ impl<T> Arena<T> {
     /// Those from a place on.
     pub(crate) fn from(&self, place: usize) -> impl Iterator<Item = (u32, &T)> {
         let first = place / CHUNK;
-        self.chunks.iter().enumerate().skip(first).flat_map(move |(index, chunk)| {
+        let chunks = self.full.range(first..).filter_map(|index| Some((*index, self.chunks.get(*index)?)));
+        chunks.flat_map(move |(index, chunk)| {
             let skip = if index == first { place % CHUNK } else { 0 };
             let base = index * CHUNK;
             chunk
