@@ -53,13 +53,13 @@ impl Held {
     /// Waits until so many batches were asked for.
     async fn asked(&self, batches: usize) {
         let held = self.clone();
+        // It has a bound of its own: a runtime that is dropped waits for a thread like this one.
         let wait = tokio::task::spawn_blocking(move || {
             let mut kept = held.0.state.lock();
-            while kept.asked < batches {
-                held.0.moved.wait(&mut kept);
-            }
+            let is_early = |kept: &mut Kept| kept.asked < batches;
+            !held.0.moved.wait_while_for(&mut kept, is_early, STUCK).timed_out()
         });
-        soon(wait).await.unwrap();
+        assert!(wait.await.unwrap(), "{batches} batches were never asked for");
     }
 
     /// The notes among the records, and what was put out.

@@ -331,10 +331,13 @@ mod tests {
             rates: Vec::new(),
         };
         go(&mut state, Command::Open(open));
-        let (profile, bounds) = (Profile::Operator, Bounds::default());
-        let open = SessionOpen { id: session.clone(), profile, bounds };
-        go(&mut state, Command::Session(SessionCommand::Open(open)));
+        open_session(&mut state, &session);
         (state, session)
+    }
+
+    fn open_session(state: &mut State, id: &SessionId) {
+        let (id, profile, bounds) = (id.clone(), Profile::Operator, Bounds::default());
+        go(state, Command::Session(SessionCommand::Open(SessionOpen { id, profile, bounds })));
     }
 
     fn id(n: usize) -> JobId {
@@ -493,8 +496,14 @@ mod tests {
         let group = GroupId::parse("g").unwrap();
         let parent = Parent::Session(SessionId::parse("main").unwrap());
         go(&mut state, Command::Take(Take { waiter: WaiterId(2), wanted: Wanted::Group(parent, group) }));
+        // What was owed to a session that is closed now is void.
+        let other = SessionId::parse("other").unwrap();
+        open_session(&mut state, &other);
+        let (parent, group) = (Parent::Session(other.clone()), GroupId::parse("void").unwrap());
+        over(&mut state, &parent, &group, FINISHED_JOBS + 1..FINISHED_JOBS + 2);
+        go(&mut state, Command::Session(SessionCommand::Close(other)));
         let ticked = go(&mut state, Command::Tick);
-        assert_eq!(state.facts.jobs.places().len(), FINISHED_JOBS + 1);
+        assert_eq!(state.facts.jobs.places().len(), FINISHED_JOBS + 1, "it goes beside what stays");
         assert!(!ticked.unfinished, "another tick at once would find the same");
     }
 

@@ -78,8 +78,9 @@ fn it_says_nothing_to_github() {
 fn stopped(task: &str) -> (TempDir, Ended) {
     let folder = tempdir().unwrap();
     fs::write(folder.path().join("task.sh"), task).unwrap();
+    // In the place of its shell: that would be gone with the first signal, and the inner run's own end unseen.
     let inner =
-        format!("{FANIN} run --quiet --on-done 'touch done' 'exec sh task.sh'; echo inner $? >> inner");
+        format!("exec {FANIN} run --quiet --json --on-done 'touch done' 'exec sh task.sh' > inner.json");
     let mut running = Running::start(fanin(folder.path(), &["run", &inner]));
     made(&folder, "up");
     running.signal("INT");
@@ -96,6 +97,9 @@ fn stopping_the_outer_run_lets_the_inner_one_stop_its_tasks_in_order() {
     let (folder, ended) = stopped("trap 'touch cleaned; exit' TERM; touch up; while :; do sleep 0.01; done");
     assert!(folder.path().join("cleaned").exists(), "{}", ended.stdout);
     assert!(!folder.path().join("done").exists(), "there was no time for it");
+    let inner: Value = serde_json::from_slice(&fs::read(folder.path().join("inner.json")).unwrap()).unwrap();
+    assert_eq!(inner["exit"]["code"], 143, "{inner}");
+    assert_eq!(inner["entries"][0]["status"], "cancelled", "{inner}");
 }
 
 #[test]
