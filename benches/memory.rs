@@ -3,15 +3,18 @@
 //! Unit: bytes per job at 100,000 idle closures, counted by the allocator and by the growth of the resident set; the
 //! partner is a bare `tokio::task::JoinSet` with the same future. The tail of the log is a bound of the supervisor and
 //! no job's, so the figure that counts is the difference between two sizes, both above what the tail holds; the other is
-//! shown beside it. Run: `cargo bench -p fanin-benches --bench memory`. With `-- --gate` it fails at twice the aim.
+//! shown beside it. First it is asked what is left of jobs that are over: what the allocator counts, the resident set,
+//! and the time of a get, after ten thousand of them and after a million. Run: `cargo bench -p fanin-benches --bench memory`. With `-- --gate` it fails at twice the aim.
 
 use std::alloc::System;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fanin_benches::{Error, resident};
-use fanin_supervisor::{JobSpec, Supervisor};
+use fanin_protocol::JobId;
+use fanin_protocol::limits::FINISHED_JOBS;
+use fanin_supervisor::{Job, JobFilter, JobSpec, Supervisor};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -21,6 +24,12 @@ static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const SMALL: usize = 100_000;
 const LARGE: usize = 200_000;
+/// Jobs that are over when what is left of them is looked at.
+const OVER: [usize; 3] = [10_000, 100_000, 1_000_000];
+/// Of them so many are launched and waited for together.
+const GROUP: usize = 1_000;
+/// Calls of which the time is the mean.
+const CALLS: u32 = 100_000;
 /// The aim, in bytes.
 const AIM: f64 = 800.0;
 
@@ -36,6 +45,7 @@ fn main() -> Result<ExitCode, Error> {
     // The first round makes what the process makes once.
     alone(join_set(1_000))?;
     alone(fanin(1_000))?;
+    runtime()?.block_on(over())?;
     println!(
         "{:>8} {:>22} {:>22} {:>10} {:>10}",
         "", "counted/job at 100,000", "200,000 - 100,000", "RSS/job", "allocs"
@@ -48,7 +58,72 @@ fn main() -> Result<ExitCode, Error> {
 
 /// Runs on a runtime of its own: when it returns nothing is left, of its worker threads neither.
 fn alone(round: impl Future<Output = Result<Held, Error>>) -> Result<Held, Error> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(round)
+    runtime()?.block_on(round)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Error> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+}
+
+/// What is left of jobs that are over, evicted but for the last ones. One job lives all the time, as in a supervisor that
+/// has something to do.
+async fn over() -> Result<(), Error> {
+    let before = now()?;
+    let supervisor = Supervisor::builder().grace(Duration::ZERO).start().await?;
+    let session = supervisor.session("bench").await?;
+    let begun = Arc::new(Semaphore::new(0));
+    let lives = session.start(JobSpec::run("", move |_| idle(begun))).await?;
+    println!(
+        "{:>10} {:>14} {:>14} {:>10} {:>12} {:>12}",
+        "jobs over", "counted", "RSS", "kept", "get", "get, a life"
+    );
+    let mut done = 0;
+    for jobs in OVER {
+        let mut last = lives.id().clone();
+        while done < jobs {
+            let specs = (0..GROUP).map(|_| JobSpec::run("", |_| async { Ok(().into()) }));
+            let group = session.fan_out(specs).await?;
+            last = group.jobs().last().ok_or("a group of none")?.clone();
+            group.wait(None).await?;
+            done += GROUP;
+        }
+        let kept = evicted(&supervisor).await?;
+        let (get, exact) = (time_get(&supervisor, &last)?, time_exact(&supervisor, &lives)?);
+        let Held { counted, resident } = since(before)?;
+        let (counted, resident) = (counted / 1e3, resident / 1e3);
+        println!("{done:>10} {counted:>11.0} kB {resident:>11.0} kB {kept:>10} {get:>9} ns {exact:>9} ns");
+    }
+    supervisor.shutdown().await;
+    Ok(())
+}
+
+/// Waits until no more is kept than may be; how much that is.
+async fn evicted(supervisor: &Supervisor) -> Result<usize, Error> {
+    loop {
+        let all = JobFilter { limit: usize::MAX, ..JobFilter::default() };
+        let kept = supervisor.list(&all)?.jobs.len();
+        // One lives.
+        if kept <= FINISHED_JOBS + 1 {
+            return Ok(kept);
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn time_get(supervisor: &Supervisor, id: &JobId) -> Result<u128, Error> {
+    let began = Instant::now();
+    for _ in 0..CALLS {
+        supervisor.get(id)?;
+    }
+    Ok(began.elapsed().as_nanos() / u128::from(CALLS))
+}
+
+fn time_exact(supervisor: &Supervisor, job: &Job) -> Result<u128, Error> {
+    let began = Instant::now();
+    for _ in 0..CALLS {
+        supervisor.get_exact(job.id(), job.lifetime())?;
+    }
+    Ok(began.elapsed().as_nanos() / u128::from(CALLS))
 }
 
 /// Bytes that each further job holds.
