@@ -91,11 +91,15 @@ fn queued(state: &State, key: JobKey, job: &Job) -> Reason {
 /// Who holds the slots, the longest-running first.
 fn holders(state: &State) -> Vec<JobId> {
     let lent = &state.memory.lending.lent;
-    let jobs = state.facts.jobs.iter().map(|(key, job)| (JobKey(key), job));
-    let mut held_by: Vec<&Job> =
-        jobs.filter(|(key, job)| job.run.is_some() && !lent.contains_key(key)).map(|(_, job)| job).collect();
-    held_by.sort_by_key(|job| job.started_at_ms);
-    held_by.into_iter().take(REASON_IDS_MAX).map(|job| job.id.clone()).collect()
+    // Open runs, and not all jobs that are kept: it is asked for each queued job of a list.
+    let runs = state.facts.runs.nodes().filter_map(|node| match node {
+        Node::Job(key) if !lent.contains_key(&key) => Some((state.job(key)?.started_at_ms, key)),
+        Node::Job(_) | Node::Session(_) => None,
+    });
+    let mut held_by: Vec<(Option<u64>, JobKey)> = runs.collect();
+    held_by.sort_unstable();
+    let jobs = held_by.into_iter().take(REASON_IDS_MAX).filter_map(|(_, key)| state.job(key));
+    jobs.map(|job| job.id.clone()).collect()
 }
 
 fn asking(state: &State, key: JobKey, job: &Job) -> Reason {
