@@ -489,6 +489,16 @@ impl Core {
         self.clocks.mono()
     }
 
+    /// Looks whether what the last life of a job left is gone, and says so where it is: a new one may begin then (J-14).
+    pub(crate) fn look_for_left(self: &Arc<Self>, job: &JobId) -> Result<(), CallError> {
+        if let Some((run, kind, left)) = self.look(|state| state.left_by(job))?
+            && self.runner(kind).is_some_and(|runner| !runner.may_live(&left))
+        {
+            self.post(Command::Report(Report { run, what: Said::Gone }));
+        }
+        Ok(())
+    }
+
     /// Says when a run last showed a sign of work that was no report.
     fn probe(self: &Arc<Self>, run: RunRef, last: Mono) {
         self.post(Command::Report(Report { run, what: Said::Beat(last) }));

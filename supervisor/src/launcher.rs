@@ -147,6 +147,9 @@ impl Launcher {
             if let Some(spec) = &job.spec {
                 check(core, index, spec)?;
             }
+            if let Some(id) = job.id.as_ref().filter(|_| job.again) {
+                core.look_for_left(id)?;
+            }
             members.push(Member {
                 is_fresh: job.id.is_none(),
                 again: job.again,

@@ -43,6 +43,12 @@ pub trait Runner: Send + Sync + fmt::Debug + 'static {
         Vec::new()
     }
 
+    /// True where something of what a run left may still be alive. It is asked before the job's id begins a new life, and
+    /// looks without waiting (J-14); a runner that cannot look does not vouch for anything.
+    fn may_live(&self, left: &Left) -> bool {
+        left.is_unreaped()
+    }
+
     /// The run. When the future is over, all that it started is gone, but for what its ending names as left.
     ///
     /// The runner calls [`RunContext::bound`] once it has the work in hand, and ends soon after

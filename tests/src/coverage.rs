@@ -70,6 +70,7 @@ pub fn pair(world: &World, op: &Op) -> String {
             let had = if world.host.old_runs.contains_key(id) { "an older life" } else { NOBODY };
             format!("Report ended {}, {had}", ended(*how))
         }
+        Op::Gone(id) => format!("Report gone, {}", job(world, id)),
         Op::TurnEnd(id, how) => format!("Report turn ended {}, {}", ended(*how), turn(world, id)),
         Op::After(_) | Op::Alarm => {
             let due = world.host.alarm.is_some_and(|at| at <= world.now.mono || *op == Op::Alarm);

@@ -77,6 +77,8 @@ pub enum Op {
     Took(JobId, MessageId),
     /// The last run of a job's life before this one says that it is over.
     Late(JobId, How),
+    /// Somebody sees that what the last run of a job left is gone.
+    Gone(JobId),
     /// Somebody says that the last run of the one job is over, at the place of the other.
     Forged(JobId, JobId),
     /// Time passes on both clocks, and the machine is told.

@@ -445,6 +445,7 @@ impl World {
             Op::Silent(id) => report(self.host.runs.get(id), Said::Silent)?,
             Op::Took(id, key) => report(self.host.runs.get(id), Said::Took(key.clone()))?,
             Op::Late(id, how) => report(self.host.old_runs.get(id), Said::Ended(ended(id, *how)))?,
+            Op::Gone(id) => report(self.host.runs.get(id), Said::Gone)?,
             Op::Forged(run, at) => {
                 let (run, at) = (self.host.runs.get(run)?, self.host.runs.get(at)?);
                 let forged = RunRef { node: at.node, fence: run.fence };

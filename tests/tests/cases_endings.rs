@@ -1,13 +1,13 @@
 //! Cases of the one ending: told once, told truthfully, and nothing of the job left.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fanin_machine::guard::GuardCell;
 use fanin_supervisor::protocol::limits::{KILL_WAIT, PANIC_BYTES_MAX};
 use fanin_supervisor::protocol::{
-    Cause, Code, JobId, JobKind, Outcome, PartState, Policy, Spec, Status, Threshold,
+    Cause, Code, JobId, JobKind, Left, LeftProcess, Outcome, PartState, Policy, Spec, Status, Threshold,
 };
 use fanin_supervisor::{
     Bound, Ending, GroupOptions, JobError, JobSpec, RunContext, RunFuture, Runner, Session, Supervisor,
@@ -537,4 +537,47 @@ fn the_progress_of_a_job_is_never_anothers() {
     done.open();
     let read: usize = not_stuck(|| readers.into_iter().map(|reader| reader.join().unwrap()).sum());
     println!("read {read} lines");
+}
+
+/// A runner whose runs leave something behind, which can be seen to be gone later.
+#[derive(Debug, Clone, Default)]
+struct Leaves(Arc<AtomicBool>);
+
+impl Runner for Leaves {
+    fn kind(&self) -> JobKind {
+        JobKind::Command
+    }
+
+    fn check(&self, _: &Spec) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn may_live(&self, _: &Left) -> bool {
+        !self.0.load(Ordering::SeqCst)
+    }
+
+    fn run(&self, _: Arc<Spec>, _: RunContext) -> RunFuture {
+        let survivor = LeftProcess { pid: 7, pid_start: 70, program: "stubborn".into() };
+        let left = Left { alive: [survivor].into(), ..Left::default() };
+        Box::pin(async { Ending { left: Some(left), ..Ending::completed("done".into()) } })
+    }
+}
+
+// J-14: while something of a life may be alive its id does not live again, and once it is gone it does.
+#[tokio::test]
+async fn a_new_life_waits_until_what_the_last_one_left_is_gone() {
+    let runner = Leaves::default();
+    let supervisor = Supervisor::builder().runner(runner.clone()).start().await.unwrap();
+    let session = supervisor.session("parent").await.unwrap();
+    let again = || JobSpec::command("a", ["stubborn"]).id(JobId::parse("a").unwrap()).again();
+    let first = session.start(again()).await.unwrap();
+    assert!(first.wait(STUCK).await.unwrap().unreaped);
+    for _ in 0..2 {
+        assert_eq!(session.start(again()).await.unwrap_err().code(), "still_reaping");
+    }
+    runner.0.store(true, Ordering::SeqCst);
+    let second = session.start(again()).await.unwrap();
+    assert!(second.lifetime() > first.lifetime());
+    second.wait(STUCK).await.unwrap();
+    supervisor.shutdown().await;
 }

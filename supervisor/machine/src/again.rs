@@ -1,11 +1,13 @@
 //! Known ids of jobs: they answer what exists, and a new life begins only where one is asked for (J-14, J-21, J-22).
 //! Nothing here touches the life before.
 
-use fanin_protocol::JobKind;
+use std::sync::Arc;
 
-use crate::command::{Ended, Launch, Launched, Member, Refusal, Report, RunNode, Said};
+use fanin_protocol::{JobId, JobKind, Left};
+
+use crate::command::{Ended, Launch, Launched, Member, Refusal, Report, RunNode, RunRef, Said};
 use crate::launch::same_request;
-use crate::state::{Job, JobKey, Node, State};
+use crate::state::{Job, JobKey, Node, State, Unreaped};
 
 /// The jobs that a call names, where all of them are known, and are all that there is to say about it: the one of
 /// `start`, or the members of one group in launch order.
@@ -58,22 +60,48 @@ pub(crate) fn check(state: &State, member: &Member, parent: Node) -> Result<(), 
     Ok(())
 }
 
-/// True where something of a job that is over may still be alive: it was left unreaped, and nobody has reported since
+/// True where something of a job that is over may still be alive: it was left unreaped, and nobody has said since
 /// that it is gone. A closure does not outlive the process that an older epoch was.
 fn may_live(state: &State, key: JobKey, job: &Job) -> bool {
     let outlived = job.kind == JobKind::Closure && job.lifetime.0 < state.facts.epoch.0;
-    job.ended.is_some_and(|end| end.unreaped) && !outlived && state.memory.unreaped.get(&key) != Some(&None)
+    job.ended.is_some_and(|end| end.unreaped)
+        && !outlived
+        && state.memory.unreaped.get(&key) != Some(&Unreaped::Gone)
 }
 
-/// A run that is not open any more says something. Where its job was left unreaped and it says that it is over, the
-/// job is gone now: nothing that is recorded changes, but its id may live again.
+/// A run that is not open any more says something. Where its job was left unreaped and it says that it is over, what it
+/// left is all that may live on: nothing that is recorded changes, but its id may live again once that is gone.
 pub(crate) fn late(state: &mut State, report: &Report) {
-    let (RunNode::Job(key), Said::Ended(Ended::Completed { .. } | Ended::Failed { .. } | Ended::Lost { .. })) =
-        (report.run.node, &report.what)
-    else {
-        return;
+    let (RunNode::Job(key), Said::Ended(ended)) = (report.run.node, &report.what) else { return };
+    let left = match ended {
+        Ended::Completed { left, .. } | Ended::Failed { left, .. } => left.clone(),
+        Ended::Lost { .. } => None,
     };
-    if let Some(run) = state.memory.unreaped.get_mut(&key) {
-        run.take_if(|run| *run == report.run.fence);
+    if let Some(known) = state.memory.unreaped.get_mut(&key)
+        && *known == Unreaped::Runs(report.run.fence)
+    {
+        let left = left.filter(|left| left.is_unreaped());
+        *known = left.map_or(Unreaped::Gone, |left| Unreaped::Left(report.run.fence, left));
+    }
+}
+
+/// Somebody has looked: nothing is alive of what a run left.
+pub(crate) fn gone(state: &mut State, run: RunRef) {
+    if let RunNode::Job(key) = run.node
+        && let Some(known) = state.memory.unreaped.get_mut(&key)
+        && matches!(known, Unreaped::Left(fence, _) if *fence == run.fence)
+    {
+        *known = Unreaped::Gone;
+    }
+}
+
+impl State {
+    /// The last run of an id's newest life and what it left, where that may still be alive and nobody will say so:
+    /// whoever wants a new life looks for it first, and says [`Said::Gone`].
+    pub fn left_by(&self, id: &JobId) -> Option<(RunRef, JobKind, Arc<Left>)> {
+        let key = self.facts.job_key(id)?;
+        let Unreaped::Left(fence, left) = self.memory.unreaped.get(&key)? else { return None };
+        let run = RunRef { node: RunNode::Job(key), fence: *fence };
+        Some((run, self.job(key)?.kind, Arc::clone(left)))
     }
 }

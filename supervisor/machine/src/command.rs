@@ -352,6 +352,8 @@ pub enum Said {
     Took(MessageId),
     /// The answer to [`Effect::Probe`](crate::Effect::Probe): when the run last showed a sign of work.
     Beat(Mono),
+    /// What it left when it was over is gone by now: somebody has looked.
+    Gone,
     /// The run is over and all of it is gone, task joined and process reaped, but for what is named as left.
     Ended(Ended),
 }

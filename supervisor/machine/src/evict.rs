@@ -14,7 +14,7 @@ use crate::command::Refusal;
 use crate::effect::{Effect, Forgotten};
 use crate::fold::Near;
 use crate::out::Out;
-use crate::state::{Group, GroupKey, JobKey, SessionKey, State};
+use crate::state::{Group, GroupKey, JobKey, SessionKey, State, Unreaped};
 
 /// What may go, and what went.
 #[derive(Clone, Default)]
@@ -272,7 +272,7 @@ fn group(state: &mut State, key: GroupKey, gone: &mut usize, out: &mut Out) -> O
 fn is_looked_at(state: &State, key: JobKey) -> bool {
     let memory = &state.memory;
     memory.job_waiters.contains_key(&key)
-        || memory.unreaped.get(&key).is_some_and(Option::is_some)
+        || matches!(memory.unreaped.get(&key), Some(Unreaped::Runs(_)))
         || memory.waits_of.contains_key(&key)
         || memory.takers.contains_key(&crate::state::Node::Job(key))
 }

@@ -19,6 +19,10 @@ pub(crate) fn admit(state: &mut State, command: Command, out: &mut Out) -> Optio
     if matches!(report.what, Said::Beat(_)) {
         return None;
     }
+    if matches!(report.what, Said::Gone) {
+        again::gone(state, report.run);
+        return None;
+    }
     again::late(state, report);
     let run = report.run.fence;
     if !epoch::is_open(state) || !state.memory.noted.insert(run) {

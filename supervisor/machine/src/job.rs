@@ -5,7 +5,7 @@ use fanin_protocol::{Cause, Code, Fence, JobId, Record, Status};
 
 use crate::effect::{Effect, Forgotten};
 use crate::out::Out;
-use crate::state::{JobKey, Node, State};
+use crate::state::{JobKey, Node, State, Unreaped};
 use crate::timers::Owner;
 use crate::{activity, message, run, stop, sweep, waiter};
 
@@ -150,7 +150,7 @@ pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
     state.memory.forced.remove(&fence);
     state.memory.overdue.remove(&fence);
     activity::run_over(state, key);
-    state.memory.unreaped.insert(key, Some(fence));
+    state.memory.unreaped.insert(key, Unreaped::Runs(fence));
     let ending =
         Ending { after: stop.after, unreaped: true, ..Ending::new(status, Some(stop.cause), stop.code) };
     end(state, key, ending, out);

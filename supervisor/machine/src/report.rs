@@ -8,7 +8,7 @@ use fanin_protocol::{Cause, Code, JobKind, PartKind, PartState, ToolPart, text};
 
 use crate::command::{Bound, Ended, Refusal, Reply, Report, Said};
 use crate::out::Out;
-use crate::state::{JobKey, Node, State, StopIntent};
+use crate::state::{JobKey, Node, State, StopIntent, Unreaped};
 use crate::timers::{Owner, Purpose};
 use crate::{activity, circuit, job, message, repeats, retry, run, session, sweep, tree, waiter};
 
@@ -39,6 +39,8 @@ pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result
         Said::Listens => message::listen(state, report.run),
         Said::Silent => return message::silence(state, report.run),
         Said::Took(key) => message::took(state, report.run, key, out),
+        // Of a run that is open nothing was left.
+        Said::Gone => {}
         Said::Ended(ended) => match node {
             Node::Job(key) => run_ended(state, key, ended, out),
             Node::Session(key) => {
@@ -140,10 +142,11 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     let (fence, kind) = (record.run, job.kind);
     let start_failed = is_failed_start(&record, is_safe);
     let has_failed = record.outcome != RunOutcome::Completed;
-    let unreaped = record.left.as_ref().is_some_and(|left| left.is_unreaped()).then(|| job.id.clone());
+    let unreaped = record.left.clone().filter(|left| left.is_unreaped()).map(|left| (job.id.clone(), left));
     out.record_of(state, key, record);
-    if let Some(id) = unreaped {
+    if let Some((id, left)) = unreaped {
         job::note_unreaped(state, id, fence, out);
+        state.memory.unreaped.insert(key, Unreaped::Left(fence, left));
     }
     state.memory.forced.remove(&fence);
     state.memory.overdue.remove(&fence);

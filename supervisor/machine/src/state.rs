@@ -468,14 +468,25 @@ pub(crate) struct Memory {
     pub(crate) force_at: BTreeMap<JobKey, Mono>,
     /// What is still to be told below nodes that go.
     pub(crate) sweeps: VecDeque<Sweep>,
-    /// Jobs of this epoch whose run was given up as unreaped, and that run; `None` once it was reported gone.
-    pub(crate) unreaped: BTreeMap<JobKey, Option<Fence>>,
+    /// Jobs of this epoch of whose last run something may have lived on.
+    pub(crate) unreaped: BTreeMap<JobKey, Unreaped>,
     /// Stale runs that a note was written for, the newest ones.
     pub(crate) noted: BTreeSet<Fence>,
     /// What is over and may leave the memory.
     pub(crate) finished: Finished,
     /// What may have to move on, in this step.
     pub(crate) dirty: Dirty,
+}
+
+/// What may have lived on of a job that is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unreaped {
+    /// Its run was given up; whoever has it in hand will say so once it is over.
+    Runs(Fence),
+    /// Its run is over and left this. Nobody will say more unless somebody looks.
+    Left(Fence, Arc<Left>),
+    /// Nothing lives any more.
+    Gone,
 }
 
 /// What is known of an unfired group in this epoch.

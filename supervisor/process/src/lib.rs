@@ -25,6 +25,6 @@ mod wire;
 
 pub use identity::{Found, Identity};
 pub use spawn::NotStarted;
-pub use survivors::stop_survivors;
+pub use survivors::{is_alive, stop_survivors};
 pub use table::{Entry, Table};
 pub use tree::{Input, Pipes, Tree, read_now};

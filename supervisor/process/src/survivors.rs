@@ -13,6 +13,11 @@ use crate::table::{Entry, Table};
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// True where this process is still there. One that has ended and waits to be reaped by somebody else is not.
+pub fn is_alive(table: &Table, process: &LeftProcess) -> bool {
+    table.entry(process.pid).is_some_and(|entry| entry.start == process.pid_start && !entry.is_defunct)
+}
+
 /// Stops all that carries a mark of this log, and names what is still alive at the end. It blocks its thread, for
 /// [`SURVIVOR_WAIT`] at the most.
 ///
@@ -39,5 +44,30 @@ pub fn stop_survivors(table: &Table, log: &LogId) -> Vec<LeftProcess> {
             hunt::kill(table, alive);
         }
         sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    // J-14: what was left is alive as long as it is itself, and not when its number is another's.
+    #[test]
+    fn what_was_left_is_alive_until_it_has_ended() {
+        let (table, mut child) = (Table::default(), Command::new("sleep").arg("60").spawn().unwrap());
+        let entry = table.entry(child.id()).unwrap();
+        let left = LeftProcess { pid: entry.pid, pid_start: entry.start, program: entry.program };
+        assert!(is_alive(&table, &left));
+        assert!(!is_alive(&table, &LeftProcess { pid_start: left.pid_start + 1, ..left.clone() }));
+        child.kill().unwrap();
+        // It is not reaped yet, and goes without one who would.
+        while table.entry(left.pid).is_some_and(|entry| !entry.is_defunct) {
+            std::thread::yield_now();
+        }
+        assert!(!is_alive(&table, &left), "it is dead");
+        child.wait().unwrap();
+        assert!(!is_alive(&table, &left), "it is gone");
     }
 }

@@ -80,6 +80,7 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "set-slots" => Op::Slots(Some(words.word(1)).filter(|n| *n != "none").map(|n| number(n) as u32)),
         "extend" => Op::Extend(words.job(1), number(words.word(2))),
         "late" => Op::Late(words.job(1), words.how(2)),
+        "gone" => Op::Gone(words.job(1)),
         "end" => Op::End(words.job(1), words.how(2)),
         "forged" => Op::Forged(words.job(1), words.job(2)),
         "after" => Op::After(number(words.word(1))),

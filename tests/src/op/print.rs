@@ -59,6 +59,7 @@ impl Display for Op {
             Self::Silent(id) => write!(f, "silent {id}"),
             Self::Took(id, key) => write!(f, "took {id} {key}"),
             Self::Late(id, how) => write!(f, "late {id} {how}"),
+            Self::Gone(id) => write!(f, "gone {id}"),
             Self::Forged(run, at) => write!(f, "forged {run} {at}"),
             Self::After(ms) => write!(f, "after {ms}"),
             Self::Alarm => f.write_str("alarm"),

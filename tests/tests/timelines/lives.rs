@@ -149,6 +149,59 @@ fn an_unreaped_job_lives_again_once_its_run_is_gone() {
     );
 }
 
+// J-14: what a run names as left keeps its id from living again until somebody sees that it is gone.
+#[test]
+fn a_job_that_left_something_lives_again_once_that_is_gone() {
+    check(
+        "start as=g a; gone a; end a left; end a; start again as=h a; gone a; start again as=h a; end a",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            run.ended a failed
+            note unreaped a
+            job.ended a error/failed.os unreaped
+            group.fired none_ok [a error/failed]
+            note stale_report a
+            = refused: job `a`: its lifetime 3 was left unreaped and may still be alive; a new one has to wait
+            job.queued a
+            group.sealed [a]
+            run.started a
+            run.ended a completed
+            job.ended a completed
+            group.fired all_ok [a completed]
+        "#]],
+    );
+}
+
+// J-14: a run that was given up and then says what it left is over, and not all gone.
+#[test]
+fn the_late_word_of_a_run_names_what_it_left() {
+    check(
+        "start as=g a; stop a grace=0; after 3000; gone a; start again as=h a; end a left; start again as=h a; gone a; \
+         start again as=h a",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            job.stopping a cancelled/user
+            -> Polite stop of a
+            -> Forced stop of a
+            run.ended a cancelled
+            note unreaped a
+            job.ended a cancelled/user unreaped
+            group.fired none_ok [a cancelled/user]
+            -> Abandoned stop of a
+            = refused: job `a`: its lifetime 3 was left unreaped and may still be alive; a new one has to wait
+            note stale_report a
+            = refused: job `a`: its lifetime 3 was left unreaped and may still be alive; a new one has to wait
+            job.queued a
+            group.sealed [a]
+            run.started a
+        "#]],
+    );
+}
+
 #[test]
 fn old_timers_and_late_reports_touch_nothing_of_the_next_life() {
     check(

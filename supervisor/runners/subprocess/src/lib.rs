@@ -40,7 +40,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 pub use fanin_process::shim;
-use fanin_protocol::{Cause, CommandSpec, JobKind, LeftProcess, LogId, PARENT_VARIABLE, ParentMark, Spec};
+use fanin_protocol::limits::LEFT_NAMED_MAX;
+use fanin_protocol::{
+    Cause, CommandSpec, JobKind, Left, LeftProcess, LogId, PARENT_VARIABLE, ParentMark, Spec,
+};
 use fanin_supervisor::{Ending, RunContext, RunFuture, Runner};
 
 /// Runs command jobs. It needs a tokio runtime with I/O and time enabled.
@@ -93,6 +96,14 @@ impl Runner for SubprocessRunner {
 
     fn stop_survivors(&self, log: &LogId) -> Vec<LeftProcess> {
         fanin_process::stop_survivors(&fanin_process::Table::default(), log)
+    }
+
+    fn may_live(&self, left: &Left) -> bool {
+        // Where more may live than is named nobody can vouch.
+        let table = fanin_process::Table::default();
+        left.shim_lost
+            || left.alive.len() >= LEFT_NAMED_MAX
+            || left.alive.iter().any(|process| fanin_process::is_alive(&table, process))
     }
 
     fn run(&self, spec: Arc<Spec>, context: RunContext) -> RunFuture {
