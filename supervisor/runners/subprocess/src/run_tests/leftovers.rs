@@ -1,6 +1,11 @@
 //! What a command leaves in its group when its leader has ended.
 
+use fanin_protocol::limits::LEFT_NAMED_MAX;
+use fanin_protocol::{Left, LeftProcess};
+use fanin_supervisor::Runner as _;
+
 use super::*;
+use crate::SubprocessRunner;
 
 #[tokio::test]
 async fn a_command_ends_though_a_grandchild_holds_its_pipe() {
@@ -95,4 +100,24 @@ async fn a_run_dropped_while_leftovers_are_stopped_kills_them() {
     task.abort();
     assert!(task.await.is_err());
     until("nothing left", || left(pid).is_empty()).await;
+}
+
+// J-14: only where all that may live is named, and none of it is there, a new life may begin.
+#[test]
+fn what_was_left_may_live_until_all_of_it_is_seen_to_be_gone() {
+    let (runner, mut child) =
+        (SubprocessRunner::new(), std::process::Command::new("sleep").arg("60").spawn().unwrap());
+    let entry = fanin_process::Table::default().entry(child.id()).unwrap();
+    let process = LeftProcess { pid: entry.pid, pid_start: entry.start, program: entry.program };
+    let left = |processes: usize, shim_lost| Left {
+        alive: vec![process.clone(); processes].into(),
+        shim_lost,
+        ..Left::default()
+    };
+    assert!(runner.may_live(&left(1, false)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!runner.may_live(&left(1, false)));
+    assert!(runner.may_live(&left(1, true)), "more may live than was found");
+    assert!(runner.may_live(&left(LEFT_NAMED_MAX, false)), "more may live than is named");
 }
