@@ -77,11 +77,8 @@ pub(crate) fn late(state: &mut State, report: &Report) {
         Ended::Completed { left, .. } | Ended::Failed { left, .. } => left.clone(),
         Ended::Lost { .. } => None,
     };
-    if let Some(known) = state.memory.unreaped.get_mut(&key)
-        && *known == Unreaped::Runs(report.run.fence)
-    {
-        let left = left.filter(|left| left.is_unreaped());
-        *known = left.map_or(Unreaped::Gone, |left| Unreaped::Left(report.run.fence, left));
+    if let Some(known) = state.memory.unreaped.get_mut(&key) {
+        known.over(report.run.fence, left);
     }
 }
 
@@ -89,9 +86,8 @@ pub(crate) fn late(state: &mut State, report: &Report) {
 pub(crate) fn gone(state: &mut State, run: RunRef) {
     if let RunNode::Job(key) = run.node
         && let Some(known) = state.memory.unreaped.get_mut(&key)
-        && matches!(known, Unreaped::Left(fence, _) if *fence == run.fence)
     {
-        *known = Unreaped::Gone;
+        known.gone(run.fence);
     }
 }
 

@@ -2,10 +2,9 @@
 //! read first (SC-23). Nothing goes that something still waits for, looks at or owes. It writes no record: facts that
 //! nobody needs are let go, and a fold of the whole log has them all.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
+use std::collections::VecDeque;
 
-use fanin_protocol::limits::{EVICT_STEP, EVICTED_IDS, EVICTS_PER_STEP, FINISHED_AGE, FINISHED_JOBS};
+use fanin_protocol::limits::{EVICT_STEP, EVICTS_PER_STEP, FINISHED_AGE, FINISHED_JOBS};
 use fanin_protocol::spec::millis;
 use fanin_protocol::{JobId, Record};
 
@@ -15,6 +14,10 @@ use crate::effect::{Effect, Forgotten};
 use crate::fold::Near;
 use crate::out::Out;
 use crate::state::{Group, GroupKey, JobKey, SessionKey, State, Unreaped};
+
+mod evicted;
+
+use evicted::Evicted;
 
 /// What may go, and what went.
 #[derive(Clone, Default)]
@@ -44,18 +47,6 @@ struct Line {
 enum Done {
     Group(GroupKey),
     Session(SessionKey),
-}
-
-/// The ids of the jobs that went last, by their hashes: enough to tell `expired` from `unknown`.
-#[derive(Clone, Default)]
-struct Evicted {
-    hasher: RandomState,
-    /// By each hash, when it went last: the number of its newest place in `order`.
-    known: HashMap<u64, u64>,
-    /// Oldest first.
-    order: VecDeque<u64>,
-    /// The number of the next place.
-    next: u64,
 }
 
 // It says nothing of what is still to be decided.
@@ -88,28 +79,6 @@ impl Line {
 fn leaves_at(now: Mono) -> Mono {
     let step = millis(EVICT_STEP);
     Mono((now.0 + millis(FINISHED_AGE)).div_ceil(step) * step)
-}
-
-impl Evicted {
-    fn insert(&mut self, id: &JobId) {
-        let hash = self.hasher.hash_one(id);
-        self.known.insert(hash, self.next);
-        self.order.push_back(hash);
-        self.next += 1;
-        if self.order.len() > EVICTED_IDS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            // An id whose newer life went later stays.
-            let place = self.next - self.order.len() as u64 - 1;
-            if self.known.get(&oldest) == Some(&place) {
-                self.known.remove(&oldest);
-            }
-        }
-    }
-
-    fn contains(&self, id: &JobId) -> bool {
-        self.known.contains_key(&self.hasher.hash_one(id))
-    }
 }
 
 impl State {
@@ -300,7 +269,7 @@ fn session(state: &mut State, key: SessionKey) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use fanin_protocol::limits::FINISHED_JOBS;
+    use fanin_protocol::limits::{EVICTED_IDS, FINISHED_JOBS};
     use fanin_protocol::record::Level;
     use fanin_protocol::{Bounds, GroupId, LogId, Policy, Profile, SessionId, SharedLimits, Status};
 
@@ -452,7 +421,7 @@ mod tests {
             assert_eq!(state.no_job(&id(gone)), expected);
         }
         let finished = &state.memory.finished;
-        assert_eq!((finished.evicted.known.len(), finished.evicted.order.len()), (EVICTED_IDS, EVICTED_IDS));
+        assert_eq!(finished.evicted.len(), EVICTED_IDS);
         // A get looks at the one job, and at another one only where their hashes meet.
         let mut looks = 0;
         for n in kept..100_000 {
@@ -505,19 +474,5 @@ mod tests {
         let ticked = go(&mut state, Command::Tick);
         assert_eq!(state.facts.jobs.places().len(), FINISHED_JOBS + 1, "it goes beside what stays");
         assert!(!ticked.unfinished, "another tick at once would find the same");
-    }
-
-    #[test]
-    fn the_newest_evicted_ids_are_known_and_older_ones_are_not() {
-        let mut evicted = Evicted::default();
-        (0..=EVICTED_IDS).for_each(|n| evicted.insert(&id(n)));
-        assert!(!evicted.contains(&id(0)) && evicted.contains(&id(1)), "one too many, and the oldest went");
-        // A newer life of the oldest goes: it is the newest now.
-        evicted.insert(&id(1));
-        (0..EVICTED_IDS - 1).for_each(|n| evicted.insert(&id(EVICTED_IDS + 1 + n)));
-        assert!(evicted.contains(&id(1)), "it went among the last");
-        evicted.insert(&id(3 * EVICTED_IDS));
-        assert!(!evicted.contains(&id(1)), "it went too long ago");
-        assert_eq!((evicted.known.len(), evicted.order.len()), (EVICTED_IDS, EVICTED_IDS));
     }
 }

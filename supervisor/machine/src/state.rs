@@ -28,11 +28,13 @@ mod arena;
 mod index;
 mod parts;
 mod runs;
+mod unreaped;
 
 pub(crate) use arena::Arena;
 use index::Index;
 pub(crate) use parts::Parts;
 use runs::Runs;
+pub(crate) use unreaped::Unreaped;
 
 macro_rules! key {
     ($(#[$doc:meta])* $name:ident) => {
@@ -476,17 +478,6 @@ pub(crate) struct Memory {
     pub(crate) finished: Finished,
     /// What may have to move on, in this step.
     pub(crate) dirty: Dirty,
-}
-
-/// What may have lived on of a job that is over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unreaped {
-    /// Its run was given up; whoever has it in hand will say so once it is over.
-    Runs(Fence),
-    /// Its run is over and left this. Nobody will say more unless somebody looks.
-    Left(Fence, Arc<Left>),
-    /// Nothing lives any more.
-    Gone,
 }
 
 /// What is known of an unfired group in this epoch.
