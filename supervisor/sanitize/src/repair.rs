@@ -68,7 +68,7 @@ pub fn repair(format: &dyn Format, path: &Path, options: &Options<'_>) -> Result
     let before = filtered(store.scan()?, path, &options.only)?;
     let at_ms = backup::free(path, options.now_ms);
     let made = backup::make(&*store, path, at_ms)?;
-    match write(&*store, path, &before, options.only, at_ms) {
+    match write(&*store, path, &before, options, at_ms) {
         Ok(after) => Ok(Repaired { before, after, backup: Some(made) }),
         Err(error) => {
             // Nothing was changed, so there is nothing to go back to. The first error is told.
@@ -83,16 +83,16 @@ fn write(
     store: &dyn Store,
     path: &Path,
     before: &Scan,
-    only: Only<'_>,
+    options: &Options<'_>,
     at_ms: u64,
 ) -> Result<Counts, SanitizeError> {
     store.begin()?;
     // With `force` others may have written since.
-    if filtered(store.scan()?, path, &only)? != *before {
+    if options.force && filtered(store.scan()?, path, &options.only)? != *before {
         return Err(SanitizeError::Changed(path.to_owned()));
     }
     store.apply(&plan(before, at_ms))?;
-    let after = filtered(store.scan()?, path, &only)?.counts();
+    let after = filtered(store.scan()?, path, &options.only)?.counts();
     if after.total() > 0 {
         return Err(SanitizeError::NotRepaired { path: path.to_owned(), left: after.total() });
     }

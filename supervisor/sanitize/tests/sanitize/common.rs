@@ -46,6 +46,13 @@ impl Place {
         self.folder.path().join("opencode.db")
     }
 
+    /// True where a file of the folder has this in its name.
+    pub(crate) fn has(&self, part: &str) -> bool {
+        fs::read_dir(self.folder())
+            .unwrap()
+            .any(|entry| entry.unwrap().file_name().to_string_lossy().contains(part))
+    }
+
     pub(crate) fn change(&self, words: &str) {
         testing::change(&self.store(), words).unwrap();
     }
