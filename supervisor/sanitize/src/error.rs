@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::users::User;
-
 /// Why a store was not looked at, or not repaired. It is as it was.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -41,12 +39,12 @@ pub enum SanitizeError {
         damage: String,
     },
     /// A process has it open.
-    #[error("{path} is in use{}; end that first, or give --force", by(.user.as_ref()))]
+    #[error("{path} is in use{}; end that first, or give --force", by(.user.as_deref()))]
     InUse {
         /// Where.
         path: PathBuf,
         /// Who that is, where it can be told.
-        user: Option<User>,
+        user: Option<String>,
     },
     /// It must not be written.
     #[error("{path} cannot be written: {problem}")]
@@ -55,6 +53,14 @@ pub enum SanitizeError {
         path: PathBuf,
         /// What is in the way.
         problem: String,
+    },
+    /// It is repaired by somebody else's hand.
+    #[error("{path} is not repaired here: {how}")]
+    Elsewhere {
+        /// Where.
+        path: PathBuf,
+        /// Who does it.
+        how: String,
     },
     /// There is no such session in it.
     #[error("{path} has no session {session}")]
@@ -88,7 +94,7 @@ pub enum SanitizeError {
     },
 }
 
-fn by(user: Option<&User>) -> String {
+fn by(user: Option<&str>) -> String {
     user.map(|user| format!(" by {user}")).unwrap_or_default()
 }
 
@@ -103,6 +109,7 @@ impl SanitizeError {
             Self::Damaged { .. } => "sanitize_damaged",
             Self::InUse { .. } => "sanitize_in_use",
             Self::ReadOnly { .. } => "sanitize_read_only",
+            Self::Elsewhere { .. } => "sanitize_elsewhere",
             Self::NoSession { .. } => "sanitize_no_session",
             Self::NoBackup(_) => "sanitize_no_backup",
             Self::Changed(_) => "sanitize_changed",

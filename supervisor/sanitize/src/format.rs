@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use crate::error::SanitizeError;
 use crate::orphan::Scan;
 use crate::plan::Plan;
-use crate::users::User;
 
 /// A kind of store.
 pub trait Format {
@@ -24,8 +23,8 @@ pub trait Format {
     /// [`SanitizeError`], where it cannot be told.
     fn is_one(&self, path: &Path) -> Result<bool, SanitizeError>;
 
-    /// Who has it open, as far as that can be seen.
-    fn user(&self, path: &Path) -> Option<User>;
+    /// Who has it open, in words, as far as that can be seen.
+    fn user(&self, path: &Path) -> Option<String>;
 
     /// All that is open in it. It changes nothing, and works beside a process that writes.
     ///

@@ -33,4 +33,3 @@ pub use opencode::OpenCode;
 pub use orphan::{Counts, Only, Orphan, Scan, Scanned};
 pub use plan::{Fix, INTERRUPTED, Lost, Plan, plan};
 pub use repair::{Options, Repaired, Undone, repair, report, undo};
-pub use users::User;

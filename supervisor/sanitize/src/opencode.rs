@@ -16,7 +16,7 @@ use crate::error::SanitizeError;
 use crate::format::{Format, Store};
 use crate::orphan::Scan;
 use crate::plan::Plan;
-use crate::users::{self, User};
+use crate::users;
 
 /// The store of opencode.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +58,7 @@ impl Format for OpenCode {
         database::is_one(path)
     }
 
-    fn user(&self, path: &Path) -> Option<User> {
+    fn user(&self, path: &Path) -> Option<String> {
         users::of(&database::files(path))
     }
 
@@ -171,7 +171,10 @@ mod tests {
             OpenCode.places(&move |name| set.iter().find(|(known, _)| *known == name).map(|(_, v)| v.clone()))
         };
         let home_is = ("HOME", home.path().as_os_str().to_owned());
-        assert_eq!(places(&[home_is.clone()]), [data.join("opencode-dev.db"), data.join("opencode.db")]);
+        assert_eq!(
+            places(std::slice::from_ref(&home_is)),
+            [data.join("opencode-dev.db"), data.join("opencode.db")]
+        );
         assert_eq!(places(&[("XDG_DATA_HOME", home.path().join(".local/share").into())]).len(), 2);
         assert_eq!(places(&[home_is.clone(), ("OPENCODE_DB", "x.db".into())]), [data.join("x.db")]);
         assert!(places(&[home_is, ("OPENCODE_DB", "/nowhere/at/all.db".into())]).is_empty());
