@@ -90,6 +90,12 @@ fn closed(data: &str, part: &ToolPart, text: &str) -> serde_json::Result<String>
     let mut state = whole.object("state")?;
     let mut metadata = state.object("metadata")?;
     metadata.set("interrupted", &part.interrupted)?;
+    // Of an interrupted call opencode shows the model what it has put out so far, where there is that, and not the error.
+    if let Some(output) =
+        metadata.get("output").and_then(|raw| serde_json::from_str::<String>(raw.get()).ok())
+    {
+        metadata.set("output", &with_notice(&output, text))?;
+    }
     let mut time = state.object("time")?;
     // As it was written, where there is one: it is never rewritten.
     if time.get("start").is_none_or(|start| start.get() == "null") {
@@ -102,6 +108,12 @@ fn closed(data: &str, part: &ToolPart, text: &str) -> serde_json::Result<String>
     state.set("time", &time)?;
     whole.set("state", &state)?;
     serde_json::to_string(&whole)
+}
+
+/// An output, with a notice behind it in the form in which opencode adds them.
+fn with_notice(output: &str, text: &str) -> String {
+    let gap = if output.is_empty() { "" } else { "\n\n" };
+    format!("{output}{gap}<metadata>\n{text}\n</metadata>")
 }
 
 /// The content of a message that is completed, as opencode itself writes one that it aborts.
@@ -272,7 +284,7 @@ mod tests {
     #[test]
     fn only_what_is_known_changes_and_the_rest_keeps_its_text() {
         let data = r#"{"type":"tool","x":1.50,"state":{"title":"t","status":"running","metadata":{"output":"","y":[1e2]},"input":{"a":0.10},"time":{"start":3.5,"z":1}}}"#;
-        let after = r#"{"type":"tool","x":1.50,"state":{"title":"t","status":"error","metadata":{"output":"","y":[1e2],"interrupted":true},"input":{"a":0.10},"time":{"start":3.5,"z":1,"end":9},"error":"why"}}"#;
+        let after = r#"{"type":"tool","x":1.50,"state":{"title":"t","status":"error","metadata":{"output":"<metadata>\nwhy\n</metadata>","y":[1e2],"interrupted":true},"input":{"a":0.10},"time":{"start":3.5,"z":1,"end":9},"error":"why"}}"#;
         assert_eq!(closed(data, &part(), "why").unwrap(), after);
     }
 
