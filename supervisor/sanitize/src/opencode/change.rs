@@ -276,6 +276,8 @@ impl Change {
 mod tests {
     use super::*;
     use fanin_protocol::{Fence, PartKind};
+    use proptest::prelude::*;
+    use serde_json::Value;
 
     fn part() -> ToolPart {
         ToolPart::pending(Fence(0), "c".into(), "bash".into(), PartKind::Tool, 7).interrupt(9).unwrap()
@@ -286,6 +288,39 @@ mod tests {
         let data = r#"{"type":"tool","x":1.50,"state":{"title":"t","status":"running","metadata":{"output":"","y":[1e2]},"input":{"a":0.10},"time":{"start":3.5,"z":1}}}"#;
         let after = r#"{"type":"tool","x":1.50,"state":{"title":"t","status":"error","metadata":{"output":"<metadata>\nwhy\n</metadata>","y":[1e2],"interrupted":true},"input":{"a":0.10},"time":{"start":3.5,"z":1,"end":9},"error":"why"}}"#;
         assert_eq!(closed(data, &part(), "why").unwrap(), after);
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "[a-z\"\\\\é]{0,6}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 12, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::hash_map("[a-z]{1,4}", inner, 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_else_a_part_holds_is_the_same_afterwards(more in any_json(), deep in any_json(), start: Option<u32>) {
+            let time = start.map_or_else(|| json!({"more": deep}), |start| json!({"start": start, "more": deep}));
+            let state = json!({"status": "running", "more": more, "metadata": {"more": deep}, "time": time});
+            let was = json!({"type": "tool", "more": more, "state": state});
+            let is: Value = serde_json::from_str(&closed(&was.to_string(), &part(), "why").unwrap()).unwrap();
+            let mut expected = was.clone();
+            expected["state"]["status"] = "error".into();
+            expected["state"]["error"] = "why".into();
+            expected["state"]["metadata"]["interrupted"] = true.into();
+            expected["state"]["time"]["start"] = start.map_or_else(|| 7.into(), Value::from);
+            expected["state"]["time"]["end"] = 9.into();
+            prop_assert_eq!(is, expected);
+        }
     }
 
     #[test]

@@ -188,3 +188,63 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.busy_timeout(LOOKS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    /// Where the other process finds the database.
+    const DATABASE: &str = "FANIN_TEST_DATABASE";
+
+    /// The other process. Without the variable it is a test that has nothing to do.
+    #[test]
+    fn has_a_database_open() {
+        let Some(path) = std::env::var_os(DATABASE) else { return };
+        let connection = Connection::open(path).unwrap();
+        connection.query_row("SELECT count(*) FROM migration", [], |row| row.get::<_, i64>(0)).unwrap();
+        println!("\nready");
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    }
+
+    #[test]
+    fn another_process_that_has_it_open_is_found_by_its_lock_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("opencode.db");
+        crate::testing::opencode(&path, crate::testing::Sample::Killed).unwrap();
+        let mut other = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "opencode::database::tests::has_a_database_open", "--nocapture"])
+            .env(DATABASE, &path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut out = other.stdout.take().unwrap();
+        while !said.contains("ready") {
+            let mut byte = [0];
+            out.read_exact(&mut byte).unwrap();
+            said.push(char::from(byte[0]));
+        }
+        let refused = open_to_write(&path, false).unwrap_err();
+        assert_eq!(refused.code(), "sanitize_in_use", "{refused}");
+        let ours = open_to_write(&path, true).unwrap();
+        drop(ours);
+        other.stdin.take().unwrap().flush().unwrap();
+        assert!(other.wait().unwrap().success());
+        // Held by us it is closed to everybody else.
+        let held = open_to_write(&path, false).unwrap();
+        let mut other = Command::new(std::env::current_exe().unwrap());
+        other.args(["--exact", "opencode::database::tests::has_a_database_open"]).env(DATABASE, &path);
+        let refused =
+            other.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+        assert!(!refused.success());
+        drop(held);
+    }
+
+    #[test]
+    fn a_path_names_a_file_whatever_is_in_it() {
+        assert_eq!(uri(Path::new("/a b/?x=1#é%.db")), "file:/a%20b/%3fx%3d1%23%c3%a9%25.db");
+    }
+}
