@@ -3,7 +3,7 @@
 //! Unit: seconds, the median of the rounds with the least and the most; each round has a store of its own, made before the
 //! clock starts. A repair is all of it: the scans, the backup, the changes, and the commit on disk. The partner is the
 //! least there can be: a copy of the file, brought to disk. Run: `cargo bench -p fanin-benches --bench sanitize`. With
-//! `-- --gate` it fails at an aim.
+//! `-- --gate` it fails at twice an aim.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -43,7 +43,7 @@ fn main() -> Result<ExitCode, Error> {
             let [least, .., most] = seconds[..] else { continue };
             println!("  {what:<8} {:.3} s ({least:.3} to {most:.3})", seconds[ROUNDS / 2]);
         }
-        is_met &= scans[ROUNDS / 2] < SCAN && repairs[ROUNDS / 2] < REPAIR;
+        is_met &= scans[ROUNDS / 2] < 2.0 * SCAN && repairs[ROUNDS / 2] < 2.0 * REPAIR;
     }
     Ok(if gate && !is_met { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -170,6 +170,8 @@ pub(super) fn open_to_write(path: &Path, force: bool) -> Result<Connection, Sani
     }
     connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
     connection.pragma_update(None, "fullfsync", true).map_err(sql)?;
+    // In KiB: what a large repair changes is then written once, at its commit.
+    connection.pragma_update(None, "cache_size", -131_072).map_err(sql)?;
     if !force {
         // Whoever has it open in WAL mode holds a shared lock on it, whatever else can be seen of that process.
         connection.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(())).map_err(sql)?;
