@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use fanin_sanitize::{
-    Counts, Format, Only, OpenCode, Options, SanitizeError, Scan, Undone, repair, report, undo,
+    Codex, Counts, Format, Only, OpenCode, Options, SanitizeError, Scan, Undone, repair, report, undo,
 };
 
 use crate::exit::Exit;
@@ -20,12 +20,12 @@ use crate::stores::LookError;
 use ours::Ours;
 
 /// The kinds that are known.
-const FORMATS: [&dyn Format; 2] = [&OpenCode, &Ours];
+const FORMATS: [&dyn Format; 3] = [&OpenCode, &Ours, &Codex];
 
 /// The words of `fanin sanitize`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SanitizeArgs {
-    /// A store: the database of opencode, or the folder of a run [default: all that are where they are made]
+    /// A store: the database of opencode, a rollout of Codex, or the folder of a run [default: all that are where they are made]
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
 

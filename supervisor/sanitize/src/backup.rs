@@ -94,6 +94,6 @@ fn folder(path: &Path) -> &Path {
 }
 
 /// Brings to disk which files are there.
-fn sync_folder(of: &Path) -> std::io::Result<()> {
+pub(crate) fn sync_folder(of: &Path) -> std::io::Result<()> {
     File::open(folder(of))?.sync_all()
 }

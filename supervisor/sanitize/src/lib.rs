@@ -16,6 +16,7 @@
 //! ```
 
 mod backup;
+mod codex;
 mod error;
 mod format;
 mod object;
@@ -27,6 +28,7 @@ mod repair;
 pub mod testing;
 mod users;
 
+pub use codex::Codex;
 pub use error::SanitizeError;
 pub use format::{Format, Store};
 pub use opencode::OpenCode;

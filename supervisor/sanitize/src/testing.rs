@@ -71,6 +71,15 @@ fn column(raw: &RawValue) -> Result<Value, Failed> {
     })
 }
 
+/// Makes a rollout of Codex 0.171.0 that was killed with two calls at work, as it made it, with long texts cut.
+///
+/// # Errors
+///
+/// [`Failed`].
+pub fn codex(path: &Path) -> Result<(), Failed> {
+    Ok(std::fs::write(path, include_str!("testing/codex.jsonl"))?)
+}
+
 /// Makes a store with this many calls of which so many are `running`, twenty to a message, and that message without an
 /// end where one of them has none.
 ///
