@@ -124,6 +124,21 @@ fn one_session_can_be_asked_for_and_one_that_is_nowhere_is_named() {
 }
 
 #[test]
+fn a_rollout_is_repaired_by_its_name() {
+    let home = Home::new(None);
+    let path = home.path().join("rollout-one.jsonl");
+    testing::codex(&path).unwrap();
+    let named = path.to_str().unwrap();
+    let (code, document) = home.json(&[named]);
+    assert_eq!((code, &document["stores"][0]["before"]["running"]), (Some(1), &2.into()));
+    assert_eq!(document["stores"][0]["format"], "codex");
+    let before = fs::read_to_string(&path).unwrap();
+    assert_eq!(home.json(&["--write", named]).1["stores"][0]["after"]["running"], 0);
+    assert_eq!(home.sanitize(&["--undo", named]).code, Some(0));
+    assert_eq!(fs::read_to_string(&path).unwrap(), before);
+}
+
+#[test]
 fn where_there_is_nothing_it_says_so() {
     let home = Home::new(None);
     let ended = home.sanitize(&[]);

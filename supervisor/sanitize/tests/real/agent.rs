@@ -1,4 +1,4 @@
-//! opencode as a server of its own: a home, a project, a model, and nobody's rights.
+//! An agent in a home of its own, with a project, a model, and nobody's rights; and opencode as a server.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -35,7 +35,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
-/// A home for opencode.
+/// A home for an agent.
 pub(crate) struct Place {
     folder: TempDir,
     program: PathBuf,
@@ -43,36 +43,42 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// `None` where opencode is not installed.
-    pub(crate) fn new() -> Option<Self> {
-        let Some(program) = std::env::var_os("FANIN_OPENCODE") else {
-            assert!(
-                std::env::var_os("FANIN_REQUIRE").is_none(),
-                "FANIN_OPENCODE is needed: tests/opencode.sh"
-            );
-            eprintln!("SKIPPED: without FANIN_OPENCODE nothing is tested with the real opencode");
+    /// For the agent whose program this variable names; `None` where it is not installed.
+    pub(crate) fn new(variable: &str) -> Option<Self> {
+        let Some(program) = std::env::var_os(variable) else {
+            assert!(std::env::var_os("FANIN_REQUIRE").is_none(), "{variable} is needed: tests/agents.sh");
+            eprintln!("SKIPPED: without {variable} nothing is tested with the real agent");
             return None;
         };
         let folder = tempfile::tempdir().unwrap();
         let mut place = Self { folder, program: program.into(), model: Model::start() };
-        for folder in ["home", "project", "tmp"] {
+        for folder in ["home", "home/.codex", "project", "tmp"] {
             fs::create_dir(place.path(folder)).unwrap();
         }
-        fs::write(place.path("project/opencode.json"), place.configuration().to_string()).unwrap();
+        fs::write(place.path("project/opencode.json"), place.for_opencode().to_string()).unwrap();
+        fs::write(place.path("home/.codex/config.toml"), place.for_codex()).unwrap();
         if is_root() {
             // It can lie where nobody else may go.
-            let own = place.path("opencode");
+            let own = place.path("program");
             fs::copy(&place.program, &own).unwrap();
             fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
             place.program = own;
-            for path in ["", "home", "project", "project/opencode.json", "tmp"] {
+            for path in [
+                "",
+                "home",
+                "home/.codex",
+                "home/.codex/config.toml",
+                "project",
+                "project/opencode.json",
+                "tmp",
+            ] {
                 chown(place.path(path), Some(NOBODY), Some(NOBODY)).unwrap();
             }
         }
         Some(place)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -80,7 +86,7 @@ impl Place {
         self.path("home/.local/share/opencode/opencode.db")
     }
 
-    fn configuration(&self) -> Value {
+    fn for_opencode(&self) -> Value {
         let model = |name: &str| json!({"name": name, "tool_call": true, "limit": {"context": 200_000, "output": 8_192}});
         json!({
             "autoupdate": false, "share": "disabled", "snapshot": false,
@@ -94,7 +100,20 @@ impl Place {
         })
     }
 
-    fn command(&self) -> Command {
+    fn for_codex(&self) -> String {
+        let (port, project) = (self.model.port, self.path("project"));
+        format!(
+            "model = 'mock-1'\nmodel_provider = 'mock'\napproval_policy = 'never'\n\
+             sandbox_mode = 'danger-full-access'\ncheck_for_update_on_startup = false\n\
+             [model_providers.mock]\nname = 'mock'\nbase_url = 'http://127.0.0.1:{port}/v1'\n\
+             wire_api = 'responses'\nrequires_openai_auth = false\nrequest_max_retries = 0\n\
+             stream_max_retries = 0\n[analytics]\nenabled = false\n[projects.'{}']\ntrust_level = 'trusted'\n",
+            project.display()
+        )
+    }
+
+    /// The agent's program, with nothing of this machine but its programs.
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.env_clear().current_dir(self.path("project")).stdin(Stdio::null()).process_group(0);
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", self.path("home"));

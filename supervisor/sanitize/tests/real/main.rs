@@ -1,12 +1,15 @@
-//! Stores that the real opencode makes: killed in the middle of a fan-out, repaired, and opened by it again.
+//! Stores that the real opencode makes: killed in the middle of a fan-out, repaired, and opened by it again. And rollouts
+//! of the real Codex.
 //!
-//! `FANIN_OPENCODE` names its program, as `tests/opencode.sh` installs it. Without it nothing is tested and that is said;
-//! with `FANIN_REQUIRE=all` it is a failure. It runs offline, with a scripted model, and never as root.
+//! `FANIN_OPENCODE` and `FANIN_CODEX` name their programs, as `tests/agents.sh` installs them. Without them nothing is
+//! tested and that is said; with `FANIN_REQUIRE=all` it is a failure. It runs offline, with a scripted model, and never as root.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod agent;
+mod codex;
 mod model;
+mod responses;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,10 +27,10 @@ fn counts(store: &Path) -> Counts {
     report(&OpenCode, store, &Only::All).map(|scan| scan.counts()).unwrap_or_default()
 }
 
-fn repaired(store: &Path) -> Result<Repaired, SanitizeError> {
+fn repaired(format: &dyn Format, store: &Path) -> Result<Repaired, SanitizeError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let options = Options { only: Only::All, force: false, now_ms: now.as_millis().try_into().unwrap() };
-    repair(&OpenCode, store, &options)
+    repair(format, store, &options)
 }
 
 /// All tool calls of a session, as opencode shows them.
@@ -66,7 +69,7 @@ fn killed(place: &Place) -> [String; 2] {
     agent.post(&format!("/session/{child}/abort"), &Value::Null);
     until("the stop of it", || is_completed(&agent.messages(&child, "assistant")));
     until("the fan-out", || counts(&store) == OPEN);
-    let live = repaired(&store).unwrap_err();
+    let live = repaired(&OpenCode, &store).unwrap_err();
     assert_eq!(live.code(), "sanitize_in_use", "{live}");
     assert!(live.to_string().contains("process "), "{live}");
     agent.kill();
@@ -108,12 +111,12 @@ fn goes_on(place: &Place, [parent, cut]: &[String; 2]) {
 
 #[test]
 fn a_store_of_the_real_opencode_that_was_killed_is_repaired_and_goes_on() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Place::new("FANIN_OPENCODE") else { return };
     let store = place.store();
     let sessions = killed(&place);
 
     let before = testing::rows(&store).unwrap();
-    let done = repaired(&store).unwrap();
+    let done = repaired(&OpenCode, &store).unwrap();
     assert_eq!((done.before.counts(), done.after.total(), counts(&store).total()), (OPEN, 0, 0));
     let after = testing::rows(&store).unwrap();
     let (gone, new) = (names(before.difference(&after)), names(after.difference(&before)));
@@ -122,7 +125,7 @@ fn a_store_of_the_real_opencode_that_was_killed_is_repaired_and_goes_on() {
     assert!(
         gone.is_subset(&new) && new.iter().all(|row| row.starts_with("part|") || row.starts_with("message|"))
     );
-    let second = repaired(&store).unwrap();
+    let second = repaired(&OpenCode, &store).unwrap();
     assert_eq!((second.before.counts().total(), second.backup), (0, None));
     assert_eq!(testing::rows(&store).unwrap(), after);
 
@@ -140,7 +143,7 @@ fn a_store_of_the_real_opencode_that_was_killed_is_repaired_and_goes_on() {
 
 #[test]
 fn a_store_of_the_real_opencode_that_ended_in_order_has_nothing_open() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Place::new("FANIN_OPENCODE") else { return };
     let agent = Agent::start(&place);
     let session = agent.session();
     agent.prompt(&session, "DONE go");
@@ -152,5 +155,5 @@ fn a_store_of_the_real_opencode_that_ended_in_order_has_nothing_open() {
     });
     agent.kill();
     assert_eq!(counts(&place.store()), Counts::default());
-    assert_eq!(repaired(&place.store()).unwrap().backup, None);
+    assert_eq!(repaired(&OpenCode, &place.store()).unwrap().backup, None);
 }

@@ -1,4 +1,4 @@
-//! A model that says what it is told to, over the wire of chat completions. What it does not answer stays open until the
+//! A model that says what it is told to, over the wires of chat completions and of responses. What it does not answer stays open until the
 //! other end goes.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,8 +8,10 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::responses;
+
 /// What a request is answered with.
-enum Reply {
+pub(crate) enum Reply {
     Text(&'static str),
     Calls(Vec<(&'static str, Value)>),
     /// A call whose arguments stop in the middle.
@@ -57,6 +59,9 @@ fn reply(request: &Value) -> Reply {
         Reply::Calls(vec![task("d", "WORK fast", true)])
     } else if has("ARGS go") {
         Reply::Cut("bash", "{\"command\": \"ec")
+    } else if has("COMMANDS go") {
+        let long = || ("exec_command", json!({"cmd": LONG, "yield_time_ms": 30_000}));
+        Reply::Calls(vec![long(), long()])
     } else if has("WORK commands") {
         Reply::Calls(vec![long(), long()])
     } else if has("WORK slow") {
@@ -110,7 +115,7 @@ impl Model {
 
 fn answer(stream: TcpStream, requests: &Mutex<Vec<Value>>) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
-    let mut length = 0;
+    let (mut length, mut is_responses) = (0, false);
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
@@ -118,17 +123,29 @@ fn answer(stream: TcpStream, requests: &Mutex<Vec<Value>>) -> std::io::Result<()
         if line.is_empty() {
             break;
         }
+        is_responses |= line.starts_with("post ") && line.contains("/responses ");
         if let Some(value) = line.strip_prefix("content-length:") {
             length = value.trim().parse().unwrap();
         }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
+    if length == 0 {
+        // Such as a list of models, which nobody needs.
+        return write!(
+            reader.get_mut(),
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+    }
     let request: Value = serde_json::from_slice(&body)?;
+    let request = if is_responses { responses::as_chat(&request) } else { request };
     let reply = reply(&request);
     requests.lock().unwrap().push(request);
     let mut out = stream;
     write!(out, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")?;
+    if is_responses {
+        return responses::write(&mut out, &reply);
+    }
     let mut send = |delta: Value, end: Value| {
         let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "mock-1",
             "choices": [{"index": 0, "delta": delta, "finish_reason": end}]});
