@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fanin_sanitize::testing::{self, Sample};
+use fanin_sqlite::{Options, SqliteJournal};
+use fanin_supervisor::{JobSpec, RunContext, Supervisor};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
@@ -136,6 +138,48 @@ fn a_rollout_is_repaired_by_its_name() {
     assert_eq!(home.json(&["--write", named]).1["stores"][0]["after"]["running"], 0);
     assert_eq!(home.sanitize(&["--undo", named]).code, Some(0));
     assert_eq!(fs::read_to_string(&path).unwrap(), before);
+}
+
+/// The exit code of a report, what the store is, and its calls and jobs that are open.
+fn told(home: &Home, store: &Path) -> Value {
+    let (code, document) = home.json(&[store.to_str().unwrap()]);
+    let store = &document["stores"][0];
+    let before = &store["before"];
+    serde_json::json!([code, store["format"], before["running"], before["pending"], before["jobs"]])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_a_program_that_died_are_counted_and_closed_by_its_own_recovery() {
+    let home = Home::new(None);
+    let (live, dead) = (home.path().join("live"), home.path().join("dead"));
+    let journal = SqliteJournal::open(&live, &Options::default()).unwrap();
+    let supervisor = Supervisor::builder().journal(journal).start().await.unwrap();
+    let session = supervisor.session("main").await.unwrap();
+    let (begun, is_begun) = tokio::sync::oneshot::channel();
+    let body = |job: RunContext| async move {
+        let _waits = job.tool("waits", "read");
+        let runs = job.tool("runs", "write");
+        runs.begin();
+        begun.send(()).unwrap();
+        job.cancelled().await;
+        Ok("".into())
+    };
+    session.start(JobSpec::run("scan", body)).await.unwrap();
+    is_begun.await.unwrap();
+    // Behind it in the one order of commits, so that its calls are on disk.
+    session.post("next", None).await.unwrap();
+    assert_eq!(told(&home, &live), serde_json::json!([0, "fanin", 0, 0, 0]), "what runs is not lost");
+    // As a crash leaves it.
+    fs::create_dir(&dead).unwrap();
+    for file in ["store.db", "store.db-wal", "hwm"] {
+        fs::copy(live.join(file), dead.join(file)).unwrap();
+    }
+    assert_eq!(told(&home, &dead), serde_json::json!([1, "fanin", 1, 1, 1]));
+    let written = home.sanitize(&["--write", dead.to_str().unwrap()]);
+    assert_eq!(written.code, Some(2), "{}", written.stdout);
+    assert!(written.stderr.contains("the program that made it"), "{}", written.stderr);
+    supervisor.shutdown().await;
+    assert_eq!(told(&home, &live), serde_json::json!([0, "fanin", 0, 0, 0]));
 }
 
 #[test]
