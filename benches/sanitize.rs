@@ -10,9 +10,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use fanin_benches::{Error, Figures};
 use fanin_sanitize::{Only, OpenCode, Options, repair, report, testing};
-
-type Error = Box<dyn std::error::Error>;
 
 /// Calls, of which so many run.
 const CALLS: usize = 100_000;
@@ -24,34 +23,39 @@ const REPAIR: f64 = 5.0;
 
 fn main() -> Result<ExitCode, Error> {
     let gate = std::env::args().any(|arg| arg == "--gate");
-    let mut is_met = true;
+    let mut is_red = false;
     for running in RUNNING {
         let folder = tempfile::tempdir()?;
         let made = folder.path().join("made.db");
         testing::opencode_of(&made, CALLS, running)?;
-        let (mut scans, mut repairs, mut copies) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut scan, mut whole, mut partner) = (Figures::default(), Figures::default(), Figures::default());
         for round in 0..ROUNDS {
             let path = folder.path().join(format!("{round}.db"));
-            copies.push(timed(|| copy(&made, &path))?);
-            scans.push(timed(|| Ok(report(&OpenCode, &path, &Only::All).map(drop)?))?);
+            timed(&mut partner, || copy(&made, &path))?;
+            timed(&mut scan, || Ok(report(&OpenCode, &path, &Only::All).map(drop)?))?;
             let options = Options { only: Only::All, force: false, now_ms: 1_800_000_000_000 };
-            repairs.push(timed(|| Ok(repair(&OpenCode, &path, &options).map(drop)?))?);
+            timed(&mut whole, || Ok(repair(&OpenCode, &path, &options).map(drop)?))?;
         }
         println!("{CALLS} calls, {running} of them running, {} MB", fs::metadata(&made)?.len() / 1_000_000);
-        for (what, seconds) in [("scan", &mut scans), ("repair", &mut repairs), ("copy", &mut copies)] {
-            seconds.sort_by(f64::total_cmp);
-            let [least, .., most] = seconds[..] else { continue };
-            println!("  {what:<8} {:.3} s ({least:.3} to {most:.3})", seconds[ROUNDS / 2]);
+        for (what, figures) in [("scan", &scan), ("repair", &whole), ("copy", &partner)] {
+            let (least, most) = figures.spread();
+            let [median, least, most] = [figures.median(), least, most].map(seconds);
+            println!("  {what:<8} {median:.3} s ({least:.3} to {most:.3})");
         }
-        is_met &= scans[ROUNDS / 2] < 2.0 * SCAN && repairs[ROUNDS / 2] < 2.0 * REPAIR;
+        is_red |= seconds(scan.median()) > 2.0 * SCAN || seconds(whole.median()) > 2.0 * REPAIR;
     }
-    Ok(if gate && !is_met { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if gate && is_red { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn timed(work: impl FnOnce() -> Result<(), Error>) -> Result<f64, Error> {
+fn seconds(nanoseconds: f64) -> f64 {
+    nanoseconds / 1e9
+}
+
+fn timed(figures: &mut Figures, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     let start = Instant::now();
     work()?;
-    Ok(start.elapsed().as_secs_f64())
+    figures.add(start.elapsed(), 1);
+    Ok(())
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Error> {

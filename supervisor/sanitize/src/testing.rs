@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::object::Object;
 
 /// What goes wrong in making one.
-pub type Failed = Box<dyn Error>;
+pub type Failed = Box<dyn Error + Send + Sync>;
 
 const SCHEMA: &str = include_str!("testing/schema.sql");
 
