@@ -104,17 +104,29 @@ pub(super) fn read<R>(
     read: impl Fn(&Connection) -> Result<R, SanitizeError>,
 ) -> Result<R, SanitizeError> {
     let is_still = is_still(path);
+    let found = read_as(path, is_still, &read);
+    // Where somebody has opened it meanwhile, it may have moved although it was taken as something that does not.
+    if is_still && !self::is_still(path) { read_as(path, false, &read) } else { found }
+}
+
+fn read_as<R>(
+    path: &Path,
+    is_still: bool,
+    read: &impl Fn(&Connection) -> Result<R, SanitizeError>,
+) -> Result<R, SanitizeError> {
     let found = open_to_read(path, is_still).and_then(|connection| {
         connection.execute_batch("BEGIN").map_err(|error| SanitizeError::sql(path, &error))?;
         read(&connection)
     });
-    if is_still && !self::is_still(path) {
-        // Somebody has opened it meanwhile, and may have written while it was taken as something that does not move.
-        let connection = open_to_read(path, false)?;
-        connection.execute_batch("BEGIN").map_err(|error| SanitizeError::sql(path, &error))?;
-        return read(&connection);
-    }
-    found
+    found.map_err(|error| match error {
+        // The file itself can be read; SQLite needs another one for what lies beside it.
+        SanitizeError::ReadOnly { path, .. } if !is_still && File::open(&path).is_ok() => {
+            let problem = "its write-ahead log is read through a file beside it, and the folder takes none; \
+                           copy it elsewhere, with its -wal";
+            SanitizeError::ReadOnly { path, problem: problem.to_owned() }
+        }
+        other => other,
+    })
 }
 
 /// True where all of a database is in its one file: nothing that was committed, or is to be taken back, lies beside it.
