@@ -11,6 +11,7 @@ use crate::events::{self, EventsArgs};
 use crate::exit::Exit;
 use crate::output::{self, OutputArgs};
 use crate::ps::{self, PsArgs};
+use crate::sanitize::{self, SanitizeArgs};
 use crate::show::{self, ShowArgs, WhyArgs};
 use crate::store::{self, StoreCommand};
 use crate::stores::{LookError, Places};
@@ -31,6 +32,8 @@ pub(crate) enum Look {
     /// Check a store, or go on with what is left of a damaged one
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Find tool calls, messages and jobs that a crash left open in transcripts, and close them
+    Sanitize(SanitizeArgs),
 }
 
 /// Which stores are looked at.
@@ -60,6 +63,7 @@ impl Look {
             Self::Show(args) => args.json,
             Self::Why(args) => args.json,
             Self::Events(args) => args.json,
+            Self::Sanitize(args) => args.json,
             Self::Output(_) | Self::Store(_) => false,
         }
     }
@@ -78,6 +82,7 @@ impl Look {
             Self::Output(args) => output::run(args, &mut out),
             Self::Events(args) => events::run(args, &mut out),
             Self::Store(command) => store::run(command, &mut out),
+            Self::Sanitize(args) => sanitize::run(args, &mut out, warn),
         };
         match done.and_then(|exit| Ok(out.flush().map(|()| exit)?)) {
             Err(LookError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),

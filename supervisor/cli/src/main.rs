@@ -31,6 +31,7 @@ mod progress;
 mod ps;
 mod report;
 mod resume;
+mod sanitize;
 mod show;
 mod shown;
 mod signals;

@@ -93,7 +93,12 @@ fn earlier(state: &Result<PathBuf, LayoutError>, name: &str) -> Result<Earlier, 
 
 fn keep(state: &Path, group: &GroupId, plan: &Plan) -> io::Result<Keep> {
     let started_in = path::absolute(env::current_dir()?)?;
+    Keep::begin(state, group, plan, &started_in, now_ms())
+}
+
+/// The time, in milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
     // A clock before 1970 gives a wrong time and does no other harm.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Keep::begin(state, group, plan, &started_in, u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use fanin_protocol::limits::{ID_BYTES_MAX, ID_PREFIX_DIGITS_MIN};
 use fanin_protocol::{GroupId, JobId, LayoutError, text};
+use fanin_sanitize::SanitizeError;
 use fanin_sqlite::{Owner, StoreReader};
 use fanin_supervisor::journal::JournalError;
 use fanin_supervisor::stored::Stored;
@@ -14,6 +15,7 @@ use fanin_supervisor::{FindError, Named};
 
 use crate::exit::Exit;
 use crate::keep;
+use crate::sanitize;
 
 /// The database of a store; a folder without it has none.
 const DATABASE: &str = "store.db";
@@ -52,6 +54,9 @@ pub(crate) enum LookError {
     /// A store cannot be read.
     #[error(transparent)]
     Store(#[from] JournalError),
+    /// A store of transcripts cannot be looked at, or not be repaired.
+    #[error(transparent)]
+    Sanitize(#[from] SanitizeError),
     /// The state folder cannot be read, or the answer not be written.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -69,6 +74,7 @@ impl LookError {
             Self::Other(..) => "other_kind",
             Self::From(_) => "bad_place",
             Self::Store(error) => error.code(),
+            Self::Sanitize(error) => error.code(),
             Self::Io(_) => "look_io",
         }
     }
@@ -78,6 +84,7 @@ impl LookError {
         match self {
             Self::Store(JournalError::Owned { .. }) => Exit::Owned,
             Self::Store(_) | Self::Io(_) => Exit::Internal,
+            Self::Sanitize(error) => sanitize::of_error(error),
             Self::State(_)
             | Self::NoStore(_)
             | Self::NotFound(_)

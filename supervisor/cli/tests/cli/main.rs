@@ -29,6 +29,8 @@ mod on_done;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod sanitize;
+#[cfg(test)]
 mod signals;
 #[cfg(test)]
 mod stores;

@@ -1,0 +1,183 @@
+//! The store of opencode: one SQLite database with a row for each session, message and part, whose content is JSON. What
+//! this program does not know of it stays as it is.
+
+mod change;
+mod database;
+mod scan;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use rusqlite::backup::Backup;
+
+use crate::error::SanitizeError;
+use crate::format::{Format, Store};
+use crate::orphan::Scan;
+use crate::plan::Plan;
+use crate::users;
+
+/// The store of opencode.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenCode;
+
+impl Format for OpenCode {
+    fn name(&self) -> &'static str {
+        "opencode"
+    }
+
+    fn places(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+        let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let absolute = |name| path(name).filter(|path| path.is_absolute());
+        let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
+        let data = data.map(|data| data.join("opencode"));
+        let named = path("OPENCODE_DB").and_then(|named| match named.is_absolute() {
+            true => Some(named),
+            false => Some(data.as_ref()?.join(named)),
+        });
+        let is_named = named.is_some();
+        let mut places: Vec<PathBuf> = match (named, &data) {
+            (Some(named), _) => vec![named],
+            // A build of another channel than the released ones has a name of its own.
+            (None, Some(data)) => {
+                fs::read_dir(data).into_iter().flatten().flatten().map(|e| e.path()).collect()
+            }
+            (None, None) => Vec::new(),
+        };
+        let is_one = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            path.is_file() && (is_named || is_name(&name))
+        };
+        places.retain(is_one);
+        places.sort();
+        places
+    }
+
+    fn is_one(&self, path: &Path) -> Result<bool, SanitizeError> {
+        database::is_one(path)
+    }
+
+    fn user(&self, path: &Path) -> Option<String> {
+        users::of(&database::files(path))
+    }
+
+    fn scan(&self, path: &Path) -> Result<Scan, SanitizeError> {
+        database::read(path, |connection| {
+            let version = database::version(connection, path)?;
+            scan::scan(connection, path, version)
+        })
+    }
+
+    fn open(&self, path: &Path, force: bool) -> Result<Box<dyn Store>, SanitizeError> {
+        if let (false, Some(user)) = (force, self.user(path)) {
+            return Err(SanitizeError::InUse { path: path.to_owned(), user: Some(user) });
+        }
+        let connection = database::open_to_write(path, force)?;
+        Ok(Box::new(Opened { connection, path: path.to_owned() }))
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    name == "opencode.db" || (name.starts_with("opencode-") && name.ends_with(".db"))
+}
+
+/// A database that is open to be changed.
+struct Opened {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Opened {
+    fn sql(&self, error: &rusqlite::Error) -> SanitizeError {
+        SanitizeError::sql(&self.path, error)
+    }
+
+    fn run(&self, words: &str) -> Result<(), SanitizeError> {
+        self.connection.execute_batch(words).map_err(|error| self.sql(&error))
+    }
+}
+
+impl Store for Opened {
+    fn scan(&self) -> Result<Scan, SanitizeError> {
+        let version = database::version(&self.connection, &self.path)?;
+        scan::scan(&self.connection, &self.path, version)
+    }
+
+    fn copy(&self, to: &Path) -> Result<(), SanitizeError> {
+        let copy = || {
+            let mut copy = Connection::open(to)?;
+            let backup = Backup::new(&self.connection, &mut copy)?;
+            backup.step(-1)
+        };
+        match copy() {
+            Ok(rusqlite::backup::StepResult::Done) => Ok(()),
+            Ok(_) => Err(SanitizeError::InUse { path: self.path.clone(), user: None }),
+            Err(error) => Err(SanitizeError::sql(to, &error)),
+        }
+    }
+
+    fn begin(&self) -> Result<(), SanitizeError> {
+        self.run("BEGIN IMMEDIATE")
+    }
+
+    fn apply(&self, plan: &Plan) -> Result<(), SanitizeError> {
+        for fix in &plan.fixes {
+            for change in change::of(&self.connection, &self.path, fix)? {
+                change.make(&self.connection).map_err(|error| self.sql(&error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_back(&self, copy: &Path, plan: &Plan) -> Result<(usize, usize), SanitizeError> {
+        database::read(copy, |before| {
+            let (mut restored, mut kept) = (0, 0);
+            for fix in &plan.fixes {
+                // Parts go before the message that they are of.
+                for change in change::of(before, copy, fix)?.iter().rev() {
+                    match change.take_back(&self.connection).map_err(|error| self.sql(&error))? {
+                        change::TakenBack::Restored => restored += 1,
+                        change::TakenBack::Changed => kept += 1,
+                        change::TakenBack::NeverMade => {}
+                    }
+                }
+            }
+            Ok((restored, kept))
+        })
+    }
+
+    fn commit(&self) -> Result<(), SanitizeError> {
+        self.run("COMMIT")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_are_where_the_variables_say() {
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().join(".local/share/opencode");
+        fs::create_dir_all(&data).unwrap();
+        for name in
+            ["opencode.db", "opencode-dev.db", "opencode.db-wal", "opencode.db.fanin-backup-1", "x.db"]
+        {
+            fs::write(data.join(name), "x").unwrap();
+        }
+        let places = |set: &[(&str, OsString)]| {
+            let set = set.to_vec();
+            OpenCode.places(&move |name| set.iter().find(|(known, _)| *known == name).map(|(_, v)| v.clone()))
+        };
+        let home_is = ("HOME", home.path().as_os_str().to_owned());
+        assert_eq!(
+            places(std::slice::from_ref(&home_is)),
+            [data.join("opencode-dev.db"), data.join("opencode.db")]
+        );
+        assert_eq!(places(&[("XDG_DATA_HOME", home.path().join(".local/share").into())]).len(), 2);
+        assert_eq!(places(&[home_is.clone(), ("OPENCODE_DB", "x.db".into())]), [data.join("x.db")]);
+        assert!(places(&[home_is, ("OPENCODE_DB", "/nowhere/at/all.db".into())]).is_empty());
+        assert!(places(&[]).is_empty());
+    }
+}

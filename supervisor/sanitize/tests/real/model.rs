@@ -1,0 +1,180 @@
+//! A model that says what it is told to, over the wires of chat completions and of responses. What it does not answer stays open until the
+//! other end goes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::responses;
+
+/// What a request is answered with.
+pub(crate) enum Reply {
+    Text(&'static str),
+    Calls(Vec<(&'static str, Value)>),
+    /// A call whose arguments stop in the middle.
+    Cut(&'static str, &'static str),
+    Never,
+}
+
+/// A command that ends with the folder that it runs in.
+const LONG: &str = "while [ -e opencode.json ]; do sleep 0.2; done";
+
+fn long() -> (&'static str, Value) {
+    ("bash", json!({"command": LONG, "description": "long"}))
+}
+
+fn task(name: &str, prompt: &str, is_background: bool) -> (&'static str, Value) {
+    let mut args =
+        json!({"description": format!("job {name}"), "prompt": prompt, "subagent_type": "general"});
+    if is_background {
+        args["background"] = true.into();
+    }
+    ("task", args)
+}
+
+fn reply(request: &Value) -> Reply {
+    let messages = request["messages"].as_array().unwrap();
+    let is = |role: &str| messages.last().is_some_and(|message| message["role"] == role);
+    let asked = messages.iter().rev().find(|message| message["role"] == "user").map(text).unwrap_or_default();
+    let has = |words: &str| asked.contains(words);
+    if request["model"] == "mock-small" {
+        Reply::Text("A title")
+    } else if has("HELLO") {
+        Reply::Text("AFTER ok")
+    } else if is("tool") || has("<task id=") {
+        Reply::Text("noted")
+    } else if has("PARENT go") {
+        Reply::Calls(vec![
+            task("c", "WORK commands", false),
+            task("s1", "WORK slow", false),
+            task("s2", "WORK slow", true),
+            long(),
+        ])
+    } else if has("BACKGROUND go") {
+        Reply::Calls(vec![task("b", "WORK slow", true)])
+    } else if has("DONE go") {
+        Reply::Calls(vec![task("d", "WORK fast", true)])
+    } else if has("ARGS go") {
+        Reply::Cut("bash", "{\"command\": \"ec")
+    } else if has("COMMANDS go") {
+        let long = || ("exec_command", json!({"cmd": LONG, "yield_time_ms": 30_000}));
+        Reply::Calls(vec![long(), long()])
+    } else if has("WORK commands") {
+        Reply::Calls(vec![long(), long()])
+    } else if has("WORK slow") {
+        Reply::Never
+    } else {
+        Reply::Text("ok")
+    }
+}
+
+/// The text of a message, which can be in pieces.
+fn text(message: &Value) -> String {
+    match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Array(pieces) => pieces.iter().filter_map(|piece| piece["text"].as_str()).collect(),
+        _ => String::new(),
+    }
+}
+
+/// The model at work.
+pub(crate) struct Model {
+    pub(crate) port: u16,
+    requests: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Model {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let model = Self { port: listener.local_addr().unwrap().port(), requests: Arc::default() };
+        let requests = Arc::clone(&model.requests);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, requests) = (stream.unwrap(), Arc::clone(&requests));
+                // That the other end is gone is how most of these end.
+                thread::spawn(move || answer(stream, &requests).ok());
+            }
+        });
+        model
+    }
+
+    /// All messages of the last request whose last question has these words.
+    pub(crate) fn last(&self, words: &str) -> String {
+        let requests = self.requests.lock().unwrap();
+        let is_it = |request: &&Value| {
+            let messages = request["messages"].as_array().unwrap();
+            request["model"] == "mock-1" && messages.iter().map(text).any(|text| text.contains(words))
+        };
+        let request = requests.iter().rev().find(is_it).expect("the model was asked");
+        request["messages"].as_array().unwrap().iter().map(text).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn answer(stream: TcpStream, requests: &Mutex<Vec<Value>>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let (mut length, mut is_responses) = (0, false);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let line = line.trim_end().to_ascii_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        is_responses |= line.starts_with("post ") && line.contains("/responses ");
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    if length == 0 {
+        // Such as a list of models, which nobody needs.
+        return write!(
+            reader.get_mut(),
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+    }
+    let request: Value = serde_json::from_slice(&body)?;
+    let request = if is_responses { responses::as_chat(&request) } else { request };
+    let reply = reply(&request);
+    requests.lock().unwrap().push(request);
+    let mut out = stream;
+    write!(out, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")?;
+    if is_responses {
+        return responses::write(&mut out, &reply);
+    }
+    let mut send = |delta: Value, end: Value| {
+        let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "mock-1",
+            "choices": [{"index": 0, "delta": delta, "finish_reason": end}]});
+        write!(out, "data: {chunk}\n\n").and_then(|()| out.flush())
+    };
+    let call = |index: usize, name: &str, arguments: &str| {
+        let id = format!("call_{name}_{index}_{:p}", &raw const length);
+        json!({"tool_calls": [{"index": index, "id": id, "type": "function",
+            "function": {"name": name, "arguments": arguments}}]})
+    };
+    send(json!({"role": "assistant", "content": ""}), Value::Null)?;
+    match reply {
+        Reply::Text(text) => {
+            send(json!({"content": text}), Value::Null)?;
+            send(json!({}), "stop".into())?;
+        }
+        Reply::Calls(calls) => {
+            for (index, (name, arguments)) in calls.iter().enumerate() {
+                send(call(index, name, &arguments.to_string()), Value::Null)?;
+            }
+            send(json!({}), "tool_calls".into())?;
+        }
+        Reply::Cut(name, arguments) => {
+            send(call(0, name, arguments), Value::Null)?;
+            reader.read_to_end(&mut Vec::new())?;
+        }
+        Reply::Never => {
+            reader.read_to_end(&mut Vec::new())?;
+        }
+    }
+    write!(out, "data: [DONE]\n\n")
+}

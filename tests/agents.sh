@@ -1,0 +1,17 @@
+#!/bin/sh
+# Installs the agents whose stores are known, of the versions that are known, below the folder that is named, and prints
+# where their programs are, for a shell: eval "$(tests/agents.sh target/agents)". Needs npm and the network; the tests
+# that run them need neither.
+set -eu
+folder="$1"
+case "$(uname -m)" in
+x86_64) machine=x64 && triple=x86_64-unknown-linux-musl ;;
+aarch64) machine=arm64 && triple=aarch64-unknown-linux-musl ;;
+*) echo "there are no agents for $(uname -m)" >&2 && exit 1 ;;
+esac
+mkdir -p "$folder"
+folder="$(cd "$folder" && pwd)"
+# The programs are in packages for this machine; what the scripts of the packages would do is not needed.
+npm install --no-fund --no-audit --ignore-scripts --prefix "$folder" opencode-ai@1.18.33 @openai/codex@0.171.0 >&2
+echo "export FANIN_OPENCODE='$folder/node_modules/opencode-linux-$machine/bin/opencode'"
+echo "export FANIN_CODEX='$folder/node_modules/@openai/codex-linux-$machine/vendor/$triple/bin/codex'"
