@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use fanin_supervisor::journal::{Batch, Journal, Row};
 use fanin_supervisor::protocol::record::{JobEnded, TakenBy};
 use fanin_supervisor::protocol::{CombinedResult, Envelope, GroupId, Lifetime, RowKind};
+use fanin_supervisor::stored::LogFold;
 use fanin_tests::cut::{Cut, Side, memory_of};
 use fanin_tests::ledger::Ledger;
 
@@ -26,6 +27,13 @@ fn rows(batches: &[Batch]) -> Vec<Row> {
     let mut rows = memory_of(batches).open().and_then(|mut journal| journal.load()).unwrap().rows;
     rows.retain(|row| row.kind != RowKind::Store);
     rows
+}
+
+/// Whether the rows are what the records say.
+fn compared(batches: &[Batch]) -> Result<bool, String> {
+    let mut fold = LogFold::default();
+    records(batches).iter().for_each(|record| fold.take(record));
+    fold.compare(&memory_of(batches).open().and_then(|mut journal| journal.load()).unwrap().rows)
 }
 
 async fn first_life(cut: Cut) -> Life {
@@ -68,6 +76,7 @@ async fn to_the_end(batches: &[Batch], told: &Told) -> End {
     let whole = recovered(batches, told, None).await;
     whole.told.holds(&records(&whole.batches));
     let end = End::of(&is_at_the_end(&records(&whole.batches)));
+    assert_eq!(compared(&whole.batches), Ok(true), "rows and records");
     let again = live(
         memory_of(&whole.batches).open().unwrap(),
         &whole.batches,
@@ -112,6 +121,7 @@ fn a_crash_at_any_commit_and_at_any_of_its_recovery_loses_nothing() {
             let life = runtime.block_on(first_life(Some((at, side))));
             println!("cut {side:?} commit {at}: {} records", records(&life.batches).len());
             life.told.holds(&records(&life.batches));
+            assert_eq!(compared(&life.batches), Ok(true), "rows and records");
             let end = runtime.block_on(to_the_end(&life.batches, &life.told));
             inside += runtime.block_on(crashes_inside(&life.batches, &life.told, &end));
             if !life.was_cut {
