@@ -430,7 +430,6 @@ impl Core {
     }
 
     /// As [`Core::look`], of what its caller knows to be committed: it does not wait for what came later.
-    #[cfg(feature = "testing")]
     pub(crate) fn look_now<R>(self: &Arc<Self>, look: impl FnOnce(&State) -> R) -> Result<R, CallError> {
         self.look_behind(|gated| look(&gated.state))
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_supervisor::journal::{Batch, Journal};
+use fanin_supervisor::protocol::limits::ORPHANS_PER_STEP;
 use fanin_supervisor::protocol::{GroupId, JobId, Lifetime, NodeId, Policy, Resume, SessionId, Status};
 use fanin_supervisor::testing::{FakeRunner, assert_no_wake_now, script};
 use fanin_supervisor::{
@@ -397,5 +398,30 @@ fn owed(committed: &Committed, session: &SessionId) -> bool {
 
 /// After a crash: only opens.
 pub(crate) async fn nothing(_: Outside) -> Result<End, Dead> {
+    Ok(End::Dropped)
+}
+
+/// Two runs with more open calls than one step of a recovery closes.
+pub(crate) async fn many_calls(outside: Outside) -> Result<End, Dead> {
+    let session = outside.supervisor.session("parent").await?;
+    let many = |label: &'static str, begun: &Gate| {
+        let begun = begun.clone();
+        JobSpec::run(label, move |context| async move {
+            let call = |n| context.tool(format!("call-{n}"), "shell");
+            let calls: Vec<_> = (0..ORPHANS_PER_STEP + ORPHANS_PER_STEP / 2).map(call).collect();
+            begun.open();
+            std::future::pending::<()>().await;
+            drop(calls);
+            Ok(().into())
+        })
+    };
+    let begun = [Gate::new(), Gate::new()];
+    let group = session.fan_out([many("one", &begun[0]), many("two", &begun[1])]).await?;
+    outside.launched(&group);
+    for begun in &begun {
+        begun.passed().await;
+    }
+    // All that was said before it is committed with it.
+    outside.supervisor.session("other").await?;
     Ok(End::Dropped)
 }

@@ -13,7 +13,7 @@ use fanin_supervisor::stored::LogFold;
 use fanin_tests::cut::{Cut, Side, memory_of};
 use fanin_tests::ledger::Ledger;
 
-use life::{Life, calm, first_commands, later_commands, live, nothing, work};
+use life::{Life, calm, first_commands, later_commands, live, many_calls, nothing, work};
 use told::{Told, is_at_the_end};
 
 const SIDES: [Side; 2] = [Side::Before, Side::After];
@@ -136,4 +136,23 @@ fn a_crash_at_any_commit_and_at_any_of_its_recovery_loses_nothing() {
     assert!(told.closed && commits > 40 && inside > 5 * commits, "{commits} and {inside}");
     let counts = (told.launched.len(), told.acked.len(), told.posted.len(), told.words.len());
     assert_eq!((counts, told.cancelled.len(), told.extended.len()), ((12, 5, 3, 1), 2, 1));
+}
+
+// RE-8: the recovery goes in slices, and dies between any two of them.
+#[test]
+fn a_crash_between_the_slices_of_a_recovery_loses_nothing() {
+    let runtime = runtime();
+    // Dropped as it is, the jobs say that their calls have failed; so the store is cut before.
+    let store = || memory_of(&[]).open().unwrap();
+    let whole = runtime.block_on(live(store(), &[], None, (first_commands(), Told::default()), many_calls));
+    let at =
+        |batch: &Batch| batch.records.iter().any(|record| &*record.kind == "part" && record.seq.0 > 3_000);
+    let last = whole.batches.iter().position(at).unwrap();
+    let batches = &whole.batches[..=last];
+    let mut told = whole.told;
+    told.events.retain(|seq, _| *seq <= records(batches).len() as u64);
+    let end = runtime.block_on(to_the_end(batches, &told));
+    let inside = runtime.block_on(crashes_inside(batches, &told, &end));
+    // Three slices and a bit, the observer, and the wake.
+    assert!(inside >= 6, "{inside} commits");
 }
