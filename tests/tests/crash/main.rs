@@ -3,6 +3,7 @@
 
 mod life;
 mod told;
+mod torn;
 
 use std::collections::BTreeMap;
 
