@@ -338,7 +338,8 @@ impl LogFold {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
         }
-        if self.is_partial {
+        // A repaired log begins behind the numbers of the old one, with no record yet.
+        if self.is_partial || self.facts.head() == Seq(0) && !rows.is_empty() {
             return Ok(false);
         }
         let rows = rows.iter().map(|row| (row.kind, row.key, &*row.body));

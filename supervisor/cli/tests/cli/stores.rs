@@ -316,7 +316,7 @@ fn damage_is_told_and_nothing_is_changed_before_somebody_accepts_the_loss() {
 #[test]
 fn a_row_that_is_not_what_the_log_says_is_damage() {
     let place = Place::new();
-    place.shown(&["run", "true", "false"]);
+    place.shown(&["run", "true", "echo"]);
     let (_, folder) = place.run();
     let dir = folder.to_str().unwrap();
     let mut journal = SqliteJournal::open(&folder, &Options::default()).unwrap();
