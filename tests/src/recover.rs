@@ -104,15 +104,21 @@ fn reopened(world: &mut World) -> Result<Vec<Entry>, Broken> {
 
 /// What a log has come to, without what differs from one recovery to the next: times, places and chance.
 #[derive(Debug, PartialEq, Eq)]
-struct End {
+pub struct End {
     jobs: BTreeMap<Lifetime, Option<JobEnded>>,
     groups: BTreeMap<GroupId, (Option<CombinedResult>, bool, Option<TakenBy>)>,
 }
 
 impl End {
     fn of(ledger: &Ledger) -> Self {
+        Self::of_any(ledger, |_| {})
+    }
+
+    /// As the records have it; `also` takes out of a result what else may differ.
+    pub fn of_any(ledger: &Ledger, also: impl Fn(&mut CombinedResult)) -> Self {
         let groups = ledger.groups.iter().map(|(id, group)| {
-            let fired = group.fired.as_deref().cloned().map(plain);
+            let mut fired = group.fired.as_deref().cloned().map(plain);
+            fired.iter_mut().for_each(&also);
             (id.clone(), (fired, group.voided, group.taken))
         });
         Self {

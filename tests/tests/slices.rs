@@ -61,7 +61,7 @@ fn a_large_recovery_goes_in_slices_and_serves_nothing_before_the_last() {
             done(world.step(Command::Report(Report { run, what })));
         }
     }
-    let refused = script("launch late").ops.remove(0);
+    let refused = script("launch as=another late").ops.remove(0);
     let (mut closed, mut steps) = (0, 0);
     done(world.perform(&Op::Crash));
     loop {

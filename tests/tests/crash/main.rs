@@ -5,14 +5,12 @@ mod life;
 mod told;
 mod torn;
 
-use std::collections::BTreeMap;
-
 use fanin_supervisor::journal::{Batch, Journal, Row};
-use fanin_supervisor::protocol::record::{JobEnded, TakenBy};
-use fanin_supervisor::protocol::{CombinedResult, Envelope, GroupId, Lifetime, RowKind};
+use fanin_supervisor::protocol::{Envelope, RowKind};
 use fanin_supervisor::stored::LogFold;
 use fanin_tests::cut::{Cut, Side, memory_of};
 use fanin_tests::ledger::Ledger;
+use fanin_tests::recover::End;
 
 use life::{Life, calm, first_commands, later_commands, live, many_calls, nothing, work};
 use told::{Told, is_at_the_end};
@@ -47,36 +45,20 @@ async fn recovered(batches: &[Batch], told: &Told, cut: Cut) -> Life {
     live(store, batches, cut, (later_commands(), told.clone()), calm).await
 }
 
-/// What it has come to, without what differs from one recovery to the next: times, places, tries and chance.
-#[derive(Debug, PartialEq, Eq)]
-struct End {
-    jobs: BTreeMap<Lifetime, Option<JobEnded>>,
-    groups: BTreeMap<GroupId, (Option<CombinedResult>, bool, Option<TakenBy>)>,
-}
-
-impl End {
-    fn of(ledger: &Ledger) -> Self {
-        let plain = |result: &CombinedResult| {
-            let mut result = CombinedResult { nonce: 0, duration_ms: 0, ..result.clone() };
-            for entry in &mut result.entries {
-                (entry.runs, entry.started_at_ms, entry.ended_at_ms) = (0, None, None);
-            }
-            result
-        };
-        let groups = ledger.groups.iter().map(|(id, group)| {
-            let fired = group.fired.as_deref().map(plain);
-            (id.clone(), (fired, group.voided, group.taken))
-        });
-        let jobs = ledger.lives().map(|job| (job.lifetime, job.ended.clone()));
-        Self { jobs: jobs.collect(), groups: groups.collect() }
-    }
+/// What it has come to. Runs that were started again differ in their tries and times.
+fn end_of(ledger: &Ledger) -> End {
+    End::of_any(ledger, |result| {
+        for entry in &mut result.entries {
+            (entry.runs, entry.started_at_ms, entry.ended_at_ms) = (0, None, None);
+        }
+    })
 }
 
 /// Recovers, and checks that all that was told is so, that all comes to its end, and that another opening adds nothing.
 async fn to_the_end(batches: &[Batch], told: &Told) -> End {
     let whole = recovered(batches, told, None).await;
     whole.told.holds(&records(&whole.batches));
-    let end = End::of(&is_at_the_end(&records(&whole.batches)));
+    let end = end_of(&is_at_the_end(&records(&whole.batches)));
     assert_eq!(compared(&whole.batches), Ok(true), "rows and records");
     let again = live(
         memory_of(&whole.batches).open().unwrap(),
