@@ -46,6 +46,10 @@ pub const AGENT_PROMPT_BYTES_MAX: usize = 8_000;
 /// their own follow (SC-2).
 pub const STOPS_PER_STEP: usize = 1_000;
 
+/// Open tool calls and runs of a dead supervisor that one step of a recovery closes at the most: however many it left, no
+/// step holds the gate for long, and no batch of the journal is larger (RE-8).
+pub const ORPHANS_PER_STEP: usize = 1_000;
+
 /// Jobs that may wait for a slot, operator profile: bounds memory at about 1 GiB (14.14, SC-12).
 pub const QUEUE_JOBS_MAX: usize = 1_000_000;
 

@@ -213,7 +213,11 @@ impl Builder {
             writer::start(&core, store, journal, head)
                 .map_err(|error| JournalError::Io(format!("its thread does not start: {error}")))?;
         }
-        core.submit(Command::Open(open)).await?;
+        core.submit(Command::Open(open.clone())).await?;
+        // A large recovery goes in slices, each committed before the next; nobody else has a handle yet.
+        while core.look_now(State::is_opening)? {
+            core.submit(Command::Open(open.clone())).await?;
+        }
         Ok(Supervisor { owner: Arc::new(Owner::new(core, self.sessions)) })
     }
 

@@ -94,7 +94,14 @@ pub(crate) struct Released {
     /// There is more to start.
     unfinished: bool,
     /// The end: nothing comes after it.
-    end: Option<Hosted>,
+    end: Option<End>,
+}
+
+/// What is over with a supervisor. It holds the core until it is carried out: with a journal that is later, and whoever
+/// dropped the supervisor may have been the last to hold it.
+struct End {
+    hosted: Hosted,
+    _core: Arc<Core>,
 }
 
 impl Released {
@@ -422,6 +429,11 @@ impl Core {
         found.ok().flatten()
     }
 
+    /// As [`Core::look`], of what its caller knows to be committed: it does not wait for what came later.
+    pub(crate) fn look_now<R>(self: &Arc<Self>, look: impl FnOnce(&State) -> R) -> Result<R, CallError> {
+        self.look_behind(|gated| look(&gated.state))
+    }
+
     fn look_behind<R>(self: &Arc<Self>, look: impl FnOnce(&Gated) -> R) -> Result<R, CallError> {
         let wait = self.gate_wait.min(LOOK_WAIT);
         let looked = self.pump.enter(wait, |gated, _| look(gated), |released| self.release(released));
@@ -438,8 +450,8 @@ impl Core {
         if mem::take(&mut released.unfinished) {
             self.post(Command::Tick);
         }
-        if let Some(hosted) = released.end.take() {
-            self.end(hosted);
+        if let Some(end) = released.end.take() {
+            self.end(end.hosted);
         }
     }
 
@@ -624,7 +636,8 @@ impl Core {
         let core = Arc::clone(self);
         let end = move |gated: &mut Gated, released: &mut Released| {
             if !mem::replace(&mut gated.closed, true) {
-                released.end = Some(mem::take(&mut gated.hosted));
+                let hosted = mem::take(&mut gated.hosted);
+                released.end = Some(End { hosted, _core: Arc::clone(&core) });
             }
             core.hold(gated, released);
         };

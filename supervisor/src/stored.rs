@@ -300,3 +300,49 @@ impl Records {
         Ok(StoredRecord::Known(Entry { seq, ts_ms, about, run, record }))
     }
 }
+
+/// A log folded from its first record on, to be compared with the rows beside it (ST-3).
+#[derive(Debug, Default)]
+pub struct LogFold {
+    facts: Facts,
+    /// The first record is not there, or one of a kind that only a newer program knows: what it says is not known.
+    is_partial: bool,
+    /// The first record that cannot follow those before it.
+    wrong: Option<String>,
+}
+
+impl LogFold {
+    /// Takes in the next record.
+    pub fn take(&mut self, record: &Envelope) {
+        let Envelope { seq, ts_ms, .. } = *record;
+        self.is_partial |= self.facts.head() == Seq(0) && seq != Seq(1);
+        if self.is_partial || self.wrong.is_some() {
+            return;
+        }
+        match record.record() {
+            Ok(None) => self.is_partial = true,
+            Ok(Some(known)) => {
+                self.wrong = self.facts.apply(seq, ts_ms, &known).err().map(|error| error.to_string());
+            }
+            Err(error) => self.wrong = Some(format!("record {}: {error}", seq.0)),
+        }
+    }
+
+    /// Whether rows of what is open, or was not let go yet, say what the records say; `false` where that cannot be told,
+    /// since the oldest records are no longer kept or some are of a newer program.
+    ///
+    /// # Errors
+    ///
+    /// The first difference, in words.
+    pub fn compare(&self, rows: &[Row]) -> Result<bool, String> {
+        if let Some(wrong) = &self.wrong {
+            return Err(wrong.clone());
+        }
+        // A repaired log begins behind the numbers of the old one, with no record yet.
+        if self.is_partial || self.facts.head() == Seq(0) && !rows.is_empty() {
+            return Ok(false);
+        }
+        let rows = rows.iter().map(|row| (row.kind, row.key, &*row.body));
+        self.facts.compare(rows).map(|()| true).map_err(|error| error.to_string())
+    }
+}

@@ -6,6 +6,7 @@ mod broken;
 pub mod calm;
 pub mod cases;
 pub mod coverage;
+pub mod cut;
 
 pub mod host;
 pub mod invariants;

@@ -69,17 +69,56 @@ pub fn recover(log: &[Entry]) -> Kept {
     Ok(())
 }
 
+/// RE-8 for a world that dies where it is, and whose rows are all that is left: what they say is what the records say,
+/// nothing is open after the recovery, and a second one changes no row and writes only its opening.
+///
+/// # Errors
+///
+/// [`Broken`] where that is not so.
+pub fn recover_rows(world: &World) -> Kept {
+    let mut first = world.clone();
+    // Nothing is started, so that a recovery is all that happens.
+    first.options.slots = Some(0);
+    // The rows are compared with the facts, and these were compared with the records.
+    first.options.fold_each = false;
+    reopened(&mut first)?;
+    let open = first.ledger.runs.values().filter(|run| !run.over).count();
+    ensure(open == 0, "RE-3", || format!("{open} runs are open after a recovery"))?;
+    let mut second = first.clone();
+    let written = reopened(&mut second)?;
+    let only_opened = matches!(written.as_slice(), [Entry { record: Record::StoreOpened(_), .. }]);
+    ensure(only_opened, "RE-8", || format!("a second recovery writes {written:?}"))?;
+    let other: Vec<_> = first.rows.other_than(&second.rows).collect();
+    ensure(other.is_empty(), "RE-8", || format!("a second recovery changes the rows {other:?}"))
+}
+
+/// Crashes and opens again, until all of the recovery is done; what that wrote.
+fn reopened(world: &mut World) -> Result<Vec<Entry>, Broken> {
+    world.perform(&Op::Crash)?;
+    let mut written = world.perform(&Op::Open)?.records;
+    while world.unfinished {
+        written.extend(world.perform(&Op::After(0))?.records);
+    }
+    Ok(written)
+}
+
 /// What a log has come to, without what differs from one recovery to the next: times, places and chance.
 #[derive(Debug, PartialEq, Eq)]
-struct End {
+pub struct End {
     jobs: BTreeMap<Lifetime, Option<JobEnded>>,
     groups: BTreeMap<GroupId, (Option<CombinedResult>, bool, Option<TakenBy>)>,
 }
 
 impl End {
     fn of(ledger: &Ledger) -> Self {
+        Self::of_any(ledger, |_| {})
+    }
+
+    /// As the records have it; `also` takes out of a result what else may differ.
+    pub fn of_any(ledger: &Ledger, also: impl Fn(&mut CombinedResult)) -> Self {
         let groups = ledger.groups.iter().map(|(id, group)| {
-            let fired = group.fired.as_deref().cloned().map(plain);
+            let mut fired = group.fired.as_deref().cloned().map(plain);
+            fired.iter_mut().for_each(&also);
             (id.clone(), (fired, group.voided, group.taken))
         });
         Self {

@@ -8,7 +8,7 @@ use fanin_protocol::RowKind;
 use crate::broken::{Broken, Kept, ensure};
 
 /// What a store holds of what is open.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Rows(BTreeMap<(RowKind, u64), Vec<u8>>);
 
 impl Rows {
@@ -27,6 +27,17 @@ impl Rows {
             }
         }
         Ok(())
+    }
+
+    /// What differs in two stores of one log, but for the row that says which epoch it is.
+    pub fn other_than<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (RowKind, u64)> + 'a {
+        let differs = |(one, two): (&'a Self, &'a Self)| {
+            let not_in_two =
+                move |(place, body): &(&(RowKind, u64), &Vec<u8>)| two.0.get(place) != Some(body);
+            one.0.iter().filter(not_in_two).map(|(place, _)| *place)
+        };
+        let both = [(self, other), (other, self)].into_iter().flat_map(differs);
+        both.filter(|(kind, _)| *kind != RowKind::Store)
     }
 
     /// The facts that the rows say, which are those that the records said.

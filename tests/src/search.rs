@@ -1,5 +1,7 @@
 //! A breadth-first search over the real `step`: all states that a menu of operations can reach, each checked.
 //!
+//! Each state also dies where it is and is recovered from the rows that a store would hold, twice (RE-8).
+//!
 //! The machine has one owner, so the orders of its commands are all the interleavings there are. The first broken
 //! promise is reported with the shortest script that breaks it.
 
@@ -14,6 +16,7 @@ use crate::broken::Kept;
 use crate::calm::{Calm, calm};
 use crate::coverage;
 use crate::op::Op;
+use crate::recover::recover_rows;
 use crate::search::menu::Menu;
 use crate::world::Options;
 
@@ -45,6 +48,7 @@ pub fn search(menu: &Menu) -> Found {
     let mut found = Found { states: 1, ..Found::default() };
     let mut seen = HashSet::from([canon::of(&first)]);
     let mut origins: Vec<Origin> = vec![(0, 0)];
+    let mut dead = HashSet::new();
     let mut open = VecDeque::from([(first, 0usize, 0usize)]);
     while let Some((world, place, depth)) = open.pop_front() {
         found.depth = found.depth.max(depth);
@@ -73,6 +77,11 @@ pub fn search(menu: &Menu) -> Found {
                 last.options = Options { fold_each: false, sparse: u32::MAX, ..last.options };
                 guarded(menu, &origins, here, &Op::Why(crate::op::job("calm")), || calm(&mut last, way));
             }
+            guarded(menu, &origins, here, &Op::Crash, || {
+                next.rows.restored(next.state.facts())?;
+                // Who waits dies with the process: states that differ in that alone are recovered once.
+                if dead.insert(canon::hash(0, &next.rows)) { recover_rows(&next) } else { Ok(()) }
+            });
             open.push_back((next, here, depth + 1));
         }
     }

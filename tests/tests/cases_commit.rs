@@ -7,7 +7,7 @@ use fanin_supervisor::journal::{
 };
 use fanin_supervisor::protocol::record::{Level, NoteCode};
 use fanin_supervisor::protocol::{Envelope, JobId, Lifetime, Record, RowKind, Seq, Status};
-use fanin_supervisor::{Filter, JobSpec, RunContext, Session, Since, Supervisor};
+use fanin_supervisor::{Delivery, Filter, JobSpec, RunContext, Session, Since, Supervisor};
 use fanin_tests::cases::process::until;
 use fanin_tests::cases::*;
 use parking_lot::{Condvar, Mutex};
@@ -293,6 +293,29 @@ async fn text_without_room_holds_up_no_record() {
     soon(session.fan_out([idle("d")])).await.unwrap();
     assert_eq!(held.notes(), 1);
     soon(supervisor.shutdown()).await;
+}
+
+// SC-6, B-7: what was decided before a drop is committed, and then those who watch hear the end. Nothing runs that would
+// hold what is dropped.
+#[tokio::test]
+async fn a_drop_with_a_commit_under_way_ends_what_is_watched() {
+    let (held, supervisor, session) = start_held().await;
+    let mut events = supervisor.subscribe(Filter::all(), Since::Now).await.unwrap();
+    held.hold();
+    let before = held.count();
+    let mut one = Box::pin(supervisor.session("one"));
+    assert!(futures_pending(&mut one), "the session was answered before its commit");
+    held.asked(before + 1).await;
+    let mut two = Box::pin(supervisor.session("two"));
+    assert!(futures_pending(&mut two), "the session was answered before its commit");
+    drop((one, two));
+    drop((supervisor, session));
+    held.let_go();
+    let mut kinds = Vec::new();
+    while let Some(Delivery::Event(event)) = soon(events.next()).await {
+        kinds.push(event.kind());
+    }
+    assert_eq!(kinds, ["session.opened", "session.opened"]);
 }
 
 // C-4: a store that failed is not asked again, and everything says so.

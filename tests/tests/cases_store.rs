@@ -1,8 +1,11 @@
 //! What a store keeps across an end of the process, in order and not (B19 to B24, B32).
 
 use fanin_sqlite::repair_accept_loss;
-use fanin_supervisor::protocol::{Cause, JobId, LogId, Status};
-use fanin_supervisor::{CallError, Delivery, Filter, JobSpec, Since};
+use fanin_supervisor::journal::{Journal, Row};
+use fanin_supervisor::protocol::{Cause, JobId, LogId, RowKind, Status};
+use fanin_supervisor::stored::LogFold;
+use fanin_supervisor::testing::journal::{MemoryStore, records};
+use fanin_supervisor::{CallError, Delivery, Filter, JobSpec, Since, Supervisor};
 use fanin_tests::cases::*;
 use fanin_tests::stores::start_over;
 
@@ -177,4 +180,67 @@ async fn a_store_whose_group_was_given_up_goes_on_without_its_jobs() {
     let supervisor = start_over(dir.path()).await;
     assert_eq!(supervisor.get(&id("b")).unwrap().status, Status::Completed);
     supervisor.shutdown().await;
+}
+
+// ST-3, G1: rows whose checksums are right and that say something else than the log are damage as well.
+#[tokio::test]
+async fn a_row_that_is_not_what_the_log_says_is_found() {
+    let store = MemoryStore::new();
+    let supervisor = Supervisor::builder().journal(store.open().unwrap()).start().await.unwrap();
+    let session = supervisor.session("parent").await.unwrap();
+    supervisor.session("other").await.unwrap();
+    let began = Gate::new();
+    let tell = began.clone();
+    let open = JobSpec::run("open", move |context| async move {
+        tell.open();
+        context.cancelled().await;
+        Ok(().into())
+    });
+    session.fan_out([idle("a"), open]).await.unwrap();
+    session.fan_out([idle("b")]).await.unwrap().wait(STUCK).await.unwrap();
+    session.post("one", None).await.unwrap();
+    session.post("two", None).await.unwrap();
+    began.passed().await;
+    supervisor.shutdown().await;
+    drop((session, supervisor));
+
+    let mut fold = LogFold::default();
+    records(&store).unwrap().iter().for_each(|record| fold.take(record));
+    let rows = store.open().and_then(|mut journal| journal.load()).unwrap().rows;
+    assert_eq!(fold.compare(&rows), Ok(true));
+    let differs = |rows: &[Row], what: &str| {
+        let told = fold.compare(rows).expect_err(what);
+        assert!(told.starts_with("row "), "{told}");
+    };
+    let mut open = 0;
+    for (place, row) in rows.iter().enumerate() {
+        let mut fewer = rows.clone();
+        fewer.remove(place);
+        // What is over may have been let go.
+        match fold.compare(&fewer) {
+            Ok(_) => assert!([RowKind::Group, RowKind::Job].contains(&row.kind), "{row:?}"),
+            Err(told) => open += usize::from(told.ends_with("it is gone, and not over")),
+        }
+        for other in rows.iter().filter(|other| other.kind == row.kind && other.key != row.key) {
+            let mut others = rows.clone();
+            others[place].body = other.body.clone();
+            differs(&others, "the body of another");
+        }
+        let mut more = rows.clone();
+        more.push(Row { key: row.key + 100, ..row.clone() });
+        differs(&more, "one too many");
+        let mut broken = rows.clone();
+        broken[place].body = broken[place].body.slice(1..);
+        differs(&broken, "half a row");
+    }
+    // The store, two sessions, the group that is owed with its two jobs, two messages.
+    assert_eq!((rows.len(), open), (10, 8));
+
+    // What cannot be told is not told.
+    let mut late = LogFold::default();
+    records(&store).unwrap().iter().skip(1).for_each(|record| late.take(record));
+    assert_eq!(late.compare(&rows), Ok(false));
+    let mut hole = LogFold::default();
+    records(&store).unwrap().iter().filter(|record| record.seq.0 != 3).for_each(|record| hole.take(record));
+    assert!(hole.compare(&rows).unwrap_err().contains("record 4"));
 }

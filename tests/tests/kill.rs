@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use fanin_protocol::record::TakenBy;
 use fanin_protocol::{Record, Seq};
-use fanin_sqlite::StoreReader;
+use fanin_sqlite::{StoreReader, check};
 use fanin_supervisor::journal::JournalReader;
+use fanin_supervisor::stored::LogFold;
 
 /// Longer than it takes to come up on any machine.
 const STUCK: Duration = Duration::from_secs(20);
@@ -107,6 +108,10 @@ fn nothing_that_was_told_is_lost_however_often_it_is_killed() {
         "it was killed before it did anything"
     );
     compare(dir.path(), &told);
+    let mut fold = LogFold::default();
+    let report = check(dir.path(), |record| fold.take(record)).unwrap();
+    // Of a long run the first records are no longer kept.
+    assert_eq!(fold.compare(&report.rows), Ok(report.records.0 == Seq(1)), "rows and records");
 }
 
 /// What was told is in the store, and what is there came to its end.

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use fanin_protocol::limits::STOPS_PER_STEP;
+use fanin_machine::{Command, Report, Said};
+use fanin_protocol::limits::{ORPHANS_PER_STEP, STOPS_PER_STEP};
+use fanin_protocol::record::RunOutcome;
+use fanin_protocol::{JobId, PartKind, PartState, Record};
 use fanin_tests::op::{Op, script};
 use fanin_tests::world::{Options, World};
 
@@ -33,4 +36,60 @@ fn a_finish_between_two_slices_of_a_stop_comes_after_the_stop() {
         .take(3)
         .collect();
     assert_eq!(told, ["job.stopping", "run.ended", "job.ended"]);
+}
+
+// RE-3, RE-8: 100,000 open calls and a crash between any two slices.
+#[test]
+fn a_large_recovery_goes_in_slices_and_serves_nothing_before_the_last() {
+    const JOBS: usize = 100;
+    const CALLS: usize = 1_000;
+    let names: Vec<String> = (0..JOBS).map(|n| format!("j{n}")).collect();
+    let options = Options { sparse: u32::MAX, keep_log: true, ..Options::default() };
+    let mut world = World::new(options);
+    let done = |kept: Result<fanin_machine::Out, fanin_tests::Broken>| {
+        kept.unwrap_or_else(|broken| panic!("{broken}"))
+    };
+    for op in &script(&format!("open; session s; launch {}", names.join(" "))).ops {
+        done(world.perform(op));
+    }
+    for name in &names {
+        let run = world.host.runs[&JobId::parse(name).unwrap()];
+        for call in 0..CALLS {
+            let (call, name) = (format!("c{call}").into(), "tool".into());
+            let (kind, state) = (PartKind::Tool, PartState::Running);
+            let what = Said::Part { call, name, kind, state, args_hash: None };
+            done(world.step(Command::Report(Report { run, what })));
+        }
+    }
+    let refused = script("launch as=another late").ops.remove(0);
+    let (mut closed, mut steps) = (0, 0);
+    done(world.perform(&Op::Crash));
+    loop {
+        let out = done(world.perform(&Op::Open));
+        let is = |kind: &str| out.records.iter().filter(|entry| entry.record.kind() == kind).count();
+        let parts = is("part");
+        assert!(parts + is("run.ended") <= ORPHANS_PER_STEP, "{parts} in one step");
+        assert!(is("part") + is("run.ended") > 0, "a step that closes nothing");
+        closed += parts;
+        steps += 1;
+        if !world.state.is_opening() {
+            assert_eq!((is("job.ended"), is("group.fired")), (JOBS, 1));
+            break;
+        }
+        assert_eq!((is("job.ended"), is("group.fired"), is("run.started")), (0, 0, 0));
+        assert!(
+            done(world.perform(&refused)).records.is_empty(),
+            "something is served before all is recovered"
+        );
+        if steps % 7 == 0 {
+            // The next one goes on with what is left.
+            done(world.perform(&Op::Crash));
+        }
+    }
+    assert!(closed == JOBS * CALLS && steps > 100, "{closed} in {steps} steps");
+    let ended = world.log.iter().filter_map(|entry| match &entry.record {
+        Record::RunEnded(ended) => Some(ended.outcome),
+        _ => None,
+    });
+    assert_eq!(ended.collect::<Vec<_>>(), [RunOutcome::Interrupted; JOBS]);
 }

@@ -246,8 +246,14 @@ fn limits(section: &Section<'_, '_>, deadline: Option<Duration>, problems: &mut 
 fn resume(field: &Field<'_, '_>, problems: &mut Problems<'_>) -> Option<Resume> {
     let word = field.string(problems)?;
     let found = [Resume::Fail, Resume::Rerun].into_iter().find(|resume| resume.as_str() == word);
-    if found.is_none() {
-        field.wrong("use \"fail\" or \"rerun\"", problems);
+    match word {
+        _ if found.is_some() => {}
+        "reattach" => {
+            let why = "`reattach` is for runners that find the session of an earlier run again, and there is none; \
+                       use \"fail\" or \"rerun\"";
+            field.wrong(why, problems);
+        }
+        _ => field.wrong("use \"fail\" or \"rerun\"", problems),
     }
     found
 }

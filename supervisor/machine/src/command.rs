@@ -44,7 +44,7 @@ pub enum Command {
     Tick,
 }
 
-/// `Open`.
+/// `Open`. It is repeated while [`State::is_opening`](crate::State::is_opening) says so.
 #[derive(Debug, Clone)]
 pub struct Open {
     /// The log's name. An older log keeps its own.

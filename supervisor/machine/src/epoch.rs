@@ -1,7 +1,7 @@
 //! The beginning and the end of an epoch. Recovery has no rules of its own: it closes older runs, and the ordinary
 //! settle loop does the rest.
 
-use fanin_protocol::limits::CRASHED_RUNS_MAX;
+use fanin_protocol::limits::{CRASHED_RUNS_MAX, ORPHANS_PER_STEP};
 use fanin_protocol::record::{Next, RunEnded, RunOutcome, StoreClosed, StoreOpened};
 use fanin_protocol::{Cause, Code, Fence, JobKind, Resume, Seq};
 
@@ -17,15 +17,48 @@ pub(crate) fn is_open(state: &State) -> bool {
     state.memory.opened && !state.facts.closed
 }
 
-/// Begins an epoch (RE-1, RE-3, RE-4 with policy `fail`).
+impl State {
+    /// True while runs of older epochs are still to be closed: nothing else is decided meanwhile, nothing starts, and the
+    /// host repeats its `Open`.
+    pub const fn is_opening(&self) -> bool {
+        self.memory.opening.is_some()
+    }
+}
+
+/// Begins an epoch, or goes on with that (RE-1, RE-3, RE-4). Where more parts are open than one step closes, the host
+/// asks again until nothing [is left](State::is_opening).
 ///
 /// A recovery may itself have been cut short at any record, so each part asks for what is still in the old state and
 /// not for what the last epoch left (RE-8).
 pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Reply, Refusal> {
-    if state.memory.opened {
-        return Ok(Reply::Done);
+    if !state.memory.opened {
+        state.memory.opened = true;
+        begin(state, open, out);
     }
-    state.memory.opened = true;
+    let Some(mut older) = state.memory.opening.take() else { return Ok(Reply::Done) };
+    let mut left = ORPHANS_PER_STEP;
+    while left > 0
+        && let Some(node) = older.pop_front()
+    {
+        let closed = run::close_some(state, node, left, out);
+        left -= closed;
+        if left == 0 {
+            // Of this one there may be more.
+            older.push_front(node);
+        } else {
+            left -= 1;
+            end_run(state, node, out);
+        }
+    }
+    if older.is_empty() {
+        go_on(state, out);
+    } else {
+        state.memory.opening = Some(older);
+    }
+    Ok(Reply::Done)
+}
+
+fn begin(state: &mut State, open: &Open, out: &mut Out) {
     state.memory.settings = Settings { slots: open.slots, grace_ms: open.grace_ms, seed: open.seed };
     state.memory.starts.set_rates(&open.rates);
     let previous = (state.facts.epoch > Seq(0)).then_some(state.facts.epoch);
@@ -39,9 +72,11 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
         // What a node above was told before the crash counts for this one too (SC-2).
         sweep::catch_up(state, key, out);
     }
-    for node in older {
-        close_run(state, node, out);
-    }
+    state.memory.opening = Some(older.into());
+}
+
+/// All older runs are over: what they were part of is settled, and what waits is in line again.
+fn go_on(state: &mut State, out: &mut Out) {
     for key in state.facts.sessions.places().into_iter().map(SessionKey) {
         if state.session(key).is_some_and(|session| session.turn.is_none()) {
             session::seal_turn_group(state, key, None, out);
@@ -57,7 +92,6 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
     }
     sweep::resume(state, out);
     evict::begin(state);
-    Ok(Reply::Done)
 }
 
 /// Runs that an older epoch left open, oldest first.
@@ -70,10 +104,9 @@ fn older_runs(state: &State) -> Vec<Node> {
     older
 }
 
-/// Closes a run whose host is gone: its parts first, so that no settled job ever has an open part (RE-3).
-fn close_run(state: &mut State, node: Node, out: &mut Out) {
+/// Ends a run whose host is gone: its parts are closed, so that no settled job ever has an open part (RE-3).
+fn end_run(state: &mut State, node: Node, out: &mut Out) {
     let Some(fence) = run::open_fence(state, node) else { return };
-    run::close_parts(state, node, out);
     if let Node::Job(key) = node {
         message::run_over(state, key, out);
     }

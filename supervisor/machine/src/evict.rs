@@ -99,7 +99,7 @@ impl State {
 }
 
 /// True where nothing more will come of the group, and nothing is owed.
-fn is_done(group: &Group) -> bool {
+pub(crate) fn is_done(group: &Group) -> bool {
     group.taken || group.voided.is_some() && group.counts.ended() == group.counts.launched
 }
 

@@ -9,7 +9,7 @@ use crate::{epoch, foreground, inbox, lend, limit, message, report, session, sto
 pub(crate) fn decide(state: &mut State, command: Command, out: &mut Out) {
     let reply = if let Command::Open(open) = command {
         epoch::open(state, &open, out)
-    } else if epoch::is_open(state) {
+    } else if epoch::is_open(state) && !state.is_opening() {
         decide_open(state, command, out)
     } else {
         Err(Refusal::NotOpen)

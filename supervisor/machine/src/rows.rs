@@ -16,7 +16,9 @@ use crate::state::{
     Below, Facts, Group, GroupKey, Job, JobKey, Node, OpenRun, Posted, Session, SessionKey, State,
 };
 
-/// Rows do not fit each other, or cannot be read.
+mod compare;
+
+/// Rows do not fit each other or their log, or cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("row {kind} {key}: {why}", kind = kind.as_str())]
 pub struct RestoreError {

@@ -27,12 +27,19 @@ pub(crate) fn open_fence(state: &State, node: Node) -> Option<Fence> {
 /// Closes what the run left open: nobody reported the end of these calls, so each may or may not have taken effect
 ///
 pub(crate) fn close_parts(state: &mut State, node: Node, out: &mut Out) {
+    close_some(state, node, usize::MAX, out);
+}
+
+/// As [`close_parts`], so many at the most; how many it closed.
+pub(crate) fn close_some(state: &mut State, node: Node, max: usize, out: &mut Out) -> usize {
     let now_ms = state.memory.clock.wall_ms();
-    let Some(run) = open(state, node) else { return };
-    let orphans: Vec<_> = run.parts.iter().filter_map(|part| part.interrupt(now_ms)).collect();
+    let Some(run) = open(state, node) else { return 0 };
+    let orphans: Vec<_> = run.parts.iter().filter_map(|part| part.interrupt(now_ms)).take(max).collect();
+    let closed = orphans.len();
     for part in orphans {
         out.record(state, part);
     }
+    closed
 }
 
 /// A plain end, to be filled in.

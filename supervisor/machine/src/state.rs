@@ -422,6 +422,8 @@ pub(crate) struct Memory {
     pub(crate) opened: bool,
     /// The time of the record that says so.
     pub(crate) opened_ms: u64,
+    /// Runs of older epochs that are still to be closed, oldest first; `None` once nothing of them is left.
+    pub(crate) opening: Option<VecDeque<Node>>,
     pub(crate) clock: Clock,
     pub(crate) settings: Settings,
     pub(crate) closing: Closing,

@@ -31,7 +31,10 @@ pub fn step(state: &mut State, command: Command, now: Now, out: &mut Out) {
     {
         out.record(state, Note { value: Some(jump), ..Note::new(NoteCode::ClockJump) });
     }
-    settle(state, out);
+    // What follows from an opening follows once all of it is there.
+    if !state.is_opening() {
+        settle(state, out);
+    }
     let next = [state.memory.timers.next(), state.memory.finished.next()].into_iter().flatten().min();
     out.alarm(state, next);
 }

@@ -210,7 +210,8 @@ impl Runner for FakeRunner {
 
     fn run(&self, spec: Arc<Spec>, context: RunContext) -> RunFuture {
         let (name, asked) = parts(&spec);
-        let info = context.handle().core().look(|state| state.job_info(context.job())).ok().flatten();
+        // Its launch is committed, or it would not run.
+        let info = context.handle().core().look_now(|state| state.job_info(context.job())).ok().flatten();
         let label = info.and_then(|info| info.label);
         let label = label.map_or_else(|| context.job().to_string(), |label| label.to_string());
         let steps = self.0.next(&label, name, &asked);

@@ -4,7 +4,7 @@
 //! can be told from other numbers. A time to come keeps its exact distance, since what is due first depends on it;
 //! one that has passed is only that.
 
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::world::World;
 
@@ -61,13 +61,13 @@ pub(super) fn of(world: &World) -> (u64, u64) {
         plain.extend_from_slice(&value.to_le_bytes());
     }
     plain.extend_from_slice(&text[copied..]);
-    (hash(0, &plain), hash(1, &plain))
+    (hash(0, &plain[..]), hash(1, &plain[..]))
 }
 
-fn hash(kind: u8, bytes: &[u8]) -> u64 {
+pub(super) fn hash(kind: u8, what: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write_u8(kind);
-    hasher.write(bytes);
+    what.hash(&mut hasher);
     hasher.finish()
 }
 

@@ -61,6 +61,7 @@ impl Menu {
             rate: self.rate,
             grace_ms: 10,
             fold_each: true,
+            keep_rows: true,
             wall_stands: true,
             ..Options::default()
         };

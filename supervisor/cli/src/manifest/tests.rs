@@ -476,3 +476,14 @@ fn a_common_limit_is_lowered_to_fit_a_tasks_own_and_a_flags() {
     let plan = parsed(text, &flags).unwrap();
     assert_eq!((plan.tasks[0].limits.idle_ms, plan.tasks[0].limits.run_ms), (Some(2_000), Some(2_000)));
 }
+
+#[test]
+fn a_policy_that_no_runner_can_keep_is_refused_by_its_name() {
+    check(
+        "[[task]]\nshell = 'true'\nresume = 'reattach'\n[[task]]\nshell = 'true'\nresume = 'later'\n",
+        &expect![[r#"
+            m.toml:3:10: resume: `reattach` is for runners that find the session of an earlier run again, and there is none; use "fail" or "rerun"
+            m.toml:6:10: resume: use "fail" or "rerun"
+        "#]],
+    );
+}

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fanin_protocol::RowKind;
+use fanin_sqlite::{Options, SqliteJournal};
+use fanin_supervisor::journal::{Batch, Change, Journal, Row};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
@@ -307,4 +310,25 @@ fn damage_is_told_and_nothing_is_changed_before_somebody_accepts_the_loss() {
     assert!(
         place.shown(&["store", "repair", "--accept-loss", dir]).ends_with("there is nothing to repair\n")
     );
+}
+
+// ST-3
+#[test]
+fn a_row_that_is_not_what_the_log_says_is_damage() {
+    let place = Place::new();
+    place.shown(&["run", "true", "echo"]);
+    let (_, folder) = place.run();
+    let dir = folder.to_str().unwrap();
+    let mut journal = SqliteJournal::open(&folder, &Options::default()).unwrap();
+    let opened = journal.load().unwrap();
+    let mut jobs = opened.rows.iter().filter(|row| row.kind == RowKind::Job);
+    let (one, two) = (jobs.next().unwrap(), jobs.next().unwrap());
+    let planted = Row { body: two.body.clone(), ..one.clone() };
+    // With the checksums of what was committed in order.
+    let (after, rows) = (opened.head, vec![Change::Put(planted)]);
+    journal.append(&Batch { after, epoch: after, rows, ..Batch::default() }).unwrap();
+    Box::new(journal).close().unwrap();
+    let checked = place.fanin(&["store", "check", dir]);
+    assert_eq!(checked.code, Some(70), "{}{}", checked.stdout, checked.stderr);
+    assert!(checked.stdout.contains("row job 0: it is not what the records say"), "{}", checked.stdout);
 }
