@@ -3,14 +3,17 @@
 //! Unit: microseconds a batch, the median of the rounds, and records a second. The partner appends the same bytes to a
 //! file on the same file system, and syncs it once a batch. Opening: milliseconds until the rows are loaded, with many
 //! rows that are over, and with many that are open. Run: `cargo bench -p fanin-benches --bench journal`. `-- --dir DIR`
-//! measures another file system; `-- --small` leaves the largest stores out.
+//! measures another file system; `-- --small` leaves the largest stores out, `-- --over N` opens one with so many rows
+//! that are over. With `-- --gate` it only opens, and fails where that takes twice as long as it should, or more with
+//! more that is over.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use fanin_benches::{Error, Figures, table};
+use fanin_benches::{Error, Figures, Folder, table};
 use fanin_protocol::record::{Level, StoreOpened};
 use fanin_protocol::{Envelope, FORMAT_VERSION, Ids, LogId, Record, RowKind, Seq};
 use fanin_sqlite::{Options, SqliteJournal};
@@ -26,42 +29,41 @@ const OVER: [u64; 3] = [10_000, 100_000, 1_000_000];
 const OPEN: u64 = 100_000;
 /// Rows of a batch that fills a store.
 const FILL: u64 = 10_000;
+/// The aims of an opening: with what is over, and with [`OPEN`] rows.
+const AIM_OVER: Duration = Duration::from_millis(100);
+const AIM_OPEN: Duration = Duration::from_secs(1);
+/// What two medians of the same may differ by on a busy machine.
+const NOISE: Duration = Duration::from_millis(10);
 
-/// A folder that is gone afterwards.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(above: &Path, name: &str) -> Result<Self, Error> {
-        let path = above.join(format!("fanin-bench-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("{} stays behind: {error}", self.0.display());
-        }
-    }
-}
-
-fn main() -> Result<(), Error> {
+fn main() -> Result<ExitCode, Error> {
     let args: Vec<String> = std::env::args().collect();
-    let dir = args.iter().skip_while(|arg| *arg != "--dir").nth(1);
-    let dir = dir.map_or_else(std::env::temp_dir, PathBuf::from);
-    for (rows, what) in [(false, "records alone"), (true, "with a row for each record")] {
-        println!("{what}, microseconds a batch");
-        table::head("records", "fanin", "append and fdatasync");
-        for (records, batches) in SIZES {
-            commits(&dir, records, batches, rows)?;
+    let value = |name: &str| args.iter().skip_while(|arg| *arg != name).nth(1);
+    let has = |name: &str| args.iter().any(|arg| arg == name);
+    let dir = value("--dir").map_or_else(std::env::temp_dir, PathBuf::from);
+    if let Some(over) = value("--over") {
+        opening(&dir, over.parse()?, true)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !has("--gate") {
+        for (rows, what) in [(false, "records alone"), (true, "with a row for each record")] {
+            println!("{what}, microseconds a batch");
+            table::head("records", "fanin", "append and fdatasync");
+            for (records, batches) in SIZES {
+                commits(&dir, records, batches, rows)?;
+            }
         }
     }
-    let many = if args.iter().any(|arg| arg == "--small") { 2 } else { OVER.len() };
+    let many = if has("--small") || has("--gate") { 2 } else { OVER.len() };
+    let mut over = Vec::new();
     for rows in OVER.into_iter().take(many) {
-        opening(&dir, rows, true)?;
+        over.push(opening(&dir, rows, true)?);
     }
-    opening(&dir, OPEN, false)
+    let open = opening(&dir, OPEN, false)?;
+    let (least, most) = over
+        .iter()
+        .fold((Duration::MAX, Duration::ZERO), |(least, most), took| (least.min(*took), most.max(*took)));
+    let is_kept = most <= AIM_OVER * 2 && open <= AIM_OPEN * 2 && most <= least * 2 + NOISE;
+    Ok(if has("--gate") && !is_kept { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn record(seq: u64) -> Result<Envelope, Error> {
@@ -94,8 +96,12 @@ fn row(key: u64) -> Row {
 }
 
 fn batch(after: u64, records: u64, rows: bool) -> Result<Batch, Error> {
-    // Half of them are new, the others end what was new a batch before.
-    let change = |n: u64| if n.is_multiple_of(2) { Change::Put(row(n)) } else { Change::Retire(row(n - 1)) };
+    // Half of them are new, the others end what was new a batch before: no row changes twice in a batch.
+    let back = if records == 1 { 1 } else { records + 1 };
+    let change = |n: u64| match n.checked_sub(back).filter(|_| !n.is_multiple_of(2)) {
+        Some(key) => Change::Retire(row(key)),
+        None => Change::Put(row(n)),
+    };
     Ok(Batch {
         after: Seq(after),
         epoch: Seq(1),
@@ -141,7 +147,8 @@ fn commits(dir: &Path, records: u64, batches: u64, rows: bool) -> Result<(), Err
     Ok(())
 }
 
-fn opening(dir: &Path, rows: u64, over: bool) -> Result<(), Error> {
+/// The median of how long it takes to open and load a store with so many rows.
+fn opening(dir: &Path, rows: u64, over: bool) -> Result<Duration, Error> {
     let folder = Folder::new(dir, "opening")?;
     let mut journal = SqliteJournal::open(&folder.0, &Options::default())?;
     journal.load()?;
@@ -172,5 +179,5 @@ fn opening(dir: &Path, rows: u64, over: bool) -> Result<(), Error> {
         millis(0),
         millis(ROUNDS - 1)
     );
-    Ok(())
+    Ok(took.get(ROUNDS / 2).copied().unwrap_or_default())
 }

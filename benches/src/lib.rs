@@ -1,5 +1,7 @@
 //! What the benches share: interleaved rounds, medians and spread.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Figures of one side: nanoseconds per item, one a round.
@@ -47,6 +49,31 @@ pub fn resident() -> Result<i64, Error> {
         text.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS in /proc/self/status")?;
     let kib: i64 = line.split_whitespace().next().ok_or("VmRSS says nothing")?.parse()?;
     Ok(kib * 1024)
+}
+
+/// A folder that is gone afterwards.
+#[derive(Debug)]
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    /// A new one in another.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be made.
+    pub fn new(above: &Path, name: &str) -> Result<Self, Error> {
+        let path = above.join(format!("fanin-bench-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            eprintln!("{} stays behind: {error}", self.0.display());
+        }
+    }
 }
 
 /// The table that benches print.

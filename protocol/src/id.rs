@@ -95,11 +95,22 @@ impl Repr {
         match self {
             Self::Random(bytes) => {
                 f.write_str(prefix)?;
-                bytes.iter().try_for_each(|b| write!(f, "{b:02x}"))
+                // In one piece: each record that is stored names several.
+                f.write_str(std::str::from_utf8(&hex(bytes)).map_err(|_| fmt::Error)?)
             }
             Self::Given(text) => f.write_str(text),
         }
     }
+}
+
+/// As 32 lowercase hex digits.
+fn hex(bytes: &[u8; 16]) -> [u8; 32] {
+    let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' + half - 10 };
+    let mut digits = [0; 32];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+    }
+    digits
 }
 
 /// Reads exactly 32 lowercase hex digits.

@@ -277,6 +277,10 @@ pub const DEMO_WAIT: Duration = Duration::from_secs(20);
 /// (RE-0).
 pub const TAIL_CHECKED: u64 = 10_000;
 
+/// Pages that a store's writer keeps in memory, in KiB: a batch of 4,096 records with their rows fits, and none of it is
+/// written twice.
+pub const STORE_CACHE_KIB: u32 = 16 * 1024;
+
 /// How old the high-water mark on disk may be: a second of records is what a loss of power can hide from it (ST-4).
 pub const MARK_SYNC: Duration = Duration::from_secs(1);
 

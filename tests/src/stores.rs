@@ -1,8 +1,10 @@
 //! Supervisors over a store on disk, and what a later one finds.
 
+use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fanin_protocol::Record;
 use fanin_sqlite::{Options, SqliteJournal};
 use fanin_supervisor::Supervisor;
 use fanin_supervisor::journal::JournalError;
@@ -33,4 +35,16 @@ pub async fn journal(dir: &Path) -> SqliteJournal {
 /// Where it does not start.
 pub async fn start_over(dir: &Path) -> Supervisor {
     Supervisor::builder().journal(journal(dir).await).start().await.unwrap()
+}
+
+/// A number that stands for what a record says, without prompts and outputs: the same for one that was seen and one that
+/// is stored.
+///
+/// # Panics
+///
+/// Where it cannot be encoded.
+pub fn said_by(record: &Record) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&record.redacted().encode_body().unwrap());
+    hasher.finish()
 }

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
 use bytes::Bytes;
-use fanin_protocol::limits::TAIL_CHECKED;
+use fanin_protocol::limits::{STORE_CACHE_KIB, TAIL_CHECKED};
 use fanin_protocol::{Envelope, Ids, RowKind, Seq};
 use fanin_supervisor::journal::{JournalError, Row};
 use rusqlite::config::DbConfig;
@@ -59,7 +59,10 @@ pub(crate) fn open(layout: &Layout, reached: Option<&Reached>) -> Result<Connect
     set("synchronous", &"FULL")?;
     set("fullfsync", &true)?;
     set("foreign_keys", &true)?;
+    set("cache_size", &-i64::from(STORE_CACHE_KIB))?;
     set("cell_size_check", &true)?;
+    // All statements that a batch may need.
+    connection.set_prepared_statement_cache_capacity(32);
     if is_empty(&connection).map_err(sql)? {
         create(&mut connection, layout)?;
         layout.sync().map_err(file)?;

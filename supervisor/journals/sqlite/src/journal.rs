@@ -291,14 +291,16 @@ fn write_rows(
 ) -> rusqlite::Result<Changed> {
     let mut put = connection.prepare_cached("INSERT OR REPLACE INTO live VALUES(?1, ?2, ?3, ?4, ?5)")?;
     let mut drop_row = connection.prepare_cached("DELETE FROM live WHERE kind = ?1 AND key = ?2")?;
-    let mut retire =
+    let mut retire = connection.prepare_cached("INSERT INTO retired VALUES(?1, ?2, ?3, ?4, ?5, ?6)")?;
+    let mut retire_again =
         connection.prepare_cached("INSERT OR REPLACE INTO retired VALUES(?1, ?2, ?3, ?4, ?5, ?6)")?;
     let mut was = connection.prepare_cached("SELECT crc FROM retired WHERE kind = ?1 AND key = ?2")?;
     let mut changed = Vec::with_capacity(batch.rows.len());
     for change in &batch.rows {
         let (Change::Put(row) | Change::Retire(row)) = change;
         let place = (row.kind, row.key);
-        if let Some(before) = crcs.get(&place) {
+        let was_live = crcs.get(&place);
+        if let Some(before) = was_live {
             meta.live.remove(*before);
         }
         let crc = hash::row(row);
@@ -310,13 +312,19 @@ fn write_rows(
                 changed.push((place, Some(crc)));
             }
             Change::Retire(_) => {
-                drop_row.execute(params![kind.as_str(), signed(*key)])?;
-                let before = was.query_row(params![kind.as_str(), signed(*key)], |row| row.get(0));
-                if let Some(before) = before.optional()? {
-                    meta.retired.remove(before);
-                }
+                // What is open was not retired before: a place is never given twice.
+                let insert = if was_live.is_some() {
+                    drop_row.execute(params![kind.as_str(), signed(*key)])?;
+                    &mut retire
+                } else {
+                    let before = was.query_row(params![kind.as_str(), signed(*key)], |row| row.get(0));
+                    if let Some(before) = before.optional()? {
+                        meta.retired.remove(before);
+                    }
+                    &mut retire_again
+                };
                 meta.retired.add(crc);
-                retire.execute(params![kind.as_str(), signed(*key), id, &**body, crc, signed(meta.ts_ms)])?;
+                insert.execute(params![kind.as_str(), signed(*key), id, &**body, crc, signed(meta.ts_ms)])?;
                 changed.push((place, None));
             }
         }
