@@ -305,7 +305,7 @@ impl Records {
 #[derive(Debug, Default)]
 pub struct LogFold {
     facts: Facts,
-    /// The first record is not there, or one of a kind that only a newer program knows: what it says is not known.
+    /// A record is not there, or one of a kind that only a newer program knows: what it says is not known.
     is_partial: bool,
     /// The first record that cannot follow those before it.
     wrong: Option<String>,
@@ -315,7 +315,7 @@ impl LogFold {
     /// Takes in the next record.
     pub fn take(&mut self, record: &Envelope) {
         let Envelope { seq, ts_ms, .. } = *record;
-        self.is_partial |= self.facts.head() == Seq(0) && seq != Seq(1);
+        self.is_partial |= seq != self.facts.head().next();
         if self.is_partial || self.wrong.is_some() {
             return;
         }
@@ -338,7 +338,7 @@ impl LogFold {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
         }
-        // A repaired log begins behind the numbers of the old one, with no record yet.
+        // Of a repaired log there may be no record yet.
         if self.is_partial || self.facts.head() == Seq(0) && !rows.is_empty() {
             return Ok(false);
         }

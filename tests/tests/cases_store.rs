@@ -1,6 +1,6 @@
 //! What a store keeps across an end of the process, in order and not (B19 to B24, B32).
 
-use fanin_sqlite::repair_accept_loss;
+use fanin_sqlite::{check, repair_accept_loss};
 use fanin_supervisor::journal::{Journal, Row};
 use fanin_supervisor::protocol::{Cause, JobId, LogId, RowKind, Status};
 use fanin_supervisor::stored::LogFold;
@@ -170,6 +170,8 @@ async fn a_store_whose_group_was_given_up_goes_on_without_its_jobs() {
         "{:?}",
         repaired.lost
     );
+    // The records still tell of it, and that is no damage any more.
+    assert!(check(dir.path(), |_| {}).unwrap().is_repaired);
 
     let supervisor = start_over(dir.path()).await;
     assert_eq!(supervisor.get(&id("a")).unwrap_err().code(), "unknown_job");
@@ -242,5 +244,5 @@ async fn a_row_that_is_not_what_the_log_says_is_found() {
     assert_eq!(late.compare(&rows), Ok(false));
     let mut hole = LogFold::default();
     records(&store).unwrap().iter().filter(|record| record.seq.0 != 3).for_each(|record| hole.take(record));
-    assert!(hole.compare(&rows).unwrap_err().contains("record 4"));
+    assert_eq!(hole.compare(&rows), Ok(false));
 }

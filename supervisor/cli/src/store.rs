@@ -89,6 +89,9 @@ fn check_all(places: &Places, out: &mut dyn Write) -> Result<Exit, LookError> {
 fn compared(place: &Place) -> Result<(Report, bool), JournalError> {
     let mut fold = LogFold::default();
     let report = check(&place.dir, |record| fold.take(record))?;
+    if report.is_repaired {
+        return Ok((report, false));
+    }
     let compared = fold.compare(&report.rows).map_err(|difference| JournalError::Damaged {
         store: place.name.clone(),
         damage: format!("its rows and its records differ: {difference}"),

@@ -40,8 +40,7 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
     while left > 0
         && let Some(node) = older.pop_front()
     {
-        let closed = run::close_some(state, node, left, out);
-        left -= closed;
+        left -= run::close_some(state, node, left, out);
         if left == 0 {
             // Of this one there may be more.
             older.push_front(node);

@@ -127,7 +127,7 @@ pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out)
 pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
     let Some(fence) = run::open_fence(state, Node::Job(key)) else { return };
     sweep::catch_up(state, key, out);
-    run::close_parts(state, Node::Job(key), out);
+    run::close_some(state, Node::Job(key), usize::MAX, out);
     message::run_over(state, key, out);
     let Some(job) = state.job(key) else { return };
     let (id, Some(stop)) = (job.id.clone(), job.stop) else { return };

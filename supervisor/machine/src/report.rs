@@ -96,7 +96,7 @@ fn shortened(text: Arc<str>) -> Arc<str> {
 /// A run of a job is over and gone. What was wished before it ended decides how it counts (J-17, J-19).
 fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     sweep::catch_up(state, key, out);
-    run::close_parts(state, Node::Job(key), out);
+    run::close_some(state, Node::Job(key), usize::MAX, out);
     let unanswered = message::run_over(state, key, out);
     let Some(job) = state.job(key) else { return };
     let Some(open) = &job.run else { return };

@@ -24,13 +24,8 @@ pub(crate) fn open_fence(state: &State, node: Node) -> Option<Fence> {
     open(state, node).map(|run| run.fence)
 }
 
-/// Closes what the run left open: nobody reported the end of these calls, so each may or may not have taken effect
-///
-pub(crate) fn close_parts(state: &mut State, node: Node, out: &mut Out) {
-    close_some(state, node, usize::MAX, out);
-}
-
-/// As [`close_parts`], so many at the most; how many it closed.
+/// Closes what the run left open, so many at the most: nobody reported the end of these calls, so each may or may not
+/// have taken effect. How many it closed.
 pub(crate) fn close_some(state: &mut State, node: Node, max: usize, out: &mut Out) -> usize {
     let now_ms = state.memory.clock.wall_ms();
     let Some(run) = open(state, node) else { return 0 };

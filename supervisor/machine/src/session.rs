@@ -54,7 +54,7 @@ pub(crate) fn turn(state: &mut State, id: &SessionId, out: &mut Out) -> Result<R
 /// Ends a turn that its holder is done with.
 pub(crate) fn end_turn(state: &mut State, key: SessionKey, outcome: RunOutcome, out: &mut Out) {
     let Some(fence) = run::open_fence(state, Node::Session(key)) else { return };
-    run::close_parts(state, Node::Session(key), out);
+    run::close_some(state, Node::Session(key), usize::MAX, out);
     out.record(state, RunEnded { outcome, ..run::ended(fence) });
     seal_turn_group(state, key, Some(fence), out);
     state.memory.dirty.inboxes.push_back(Node::Session(key));

@@ -23,6 +23,8 @@ pub struct Report {
     pub checked: u64,
     /// Rows of what is open or was not let go yet.
     pub rows: Vec<Row>,
+    /// Something of it was given up in a repair: its rows need not be what its records say.
+    pub is_repaired: bool,
     /// Who owns it now.
     pub owner: Owner,
 }
@@ -58,7 +60,13 @@ pub fn check(dir: impl AsRef<Path>, mut see: impl FnMut(&Envelope)) -> Result<Re
     }
     check_retired(&transaction, &layout, &meta)?;
     outputs::check(&transaction, &layout, &meta)?;
-    Ok(Report { records: (meta.oldest, meta.head), checked, rows, owner })
+    Ok(Report {
+        records: (meta.oldest, meta.head),
+        checked,
+        rows,
+        is_repaired: layout.repaired().exists(),
+        owner,
+    })
 }
 
 fn check_retired(connection: &Connection, layout: &Layout, meta: &Meta) -> Result<(), JournalError> {

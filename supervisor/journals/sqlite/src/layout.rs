@@ -66,6 +66,10 @@ impl Layout {
         self.dir.join("hwm")
     }
 
+    pub(crate) fn repaired(&self) -> PathBuf {
+        self.dir.join("repaired")
+    }
+
     pub(crate) fn ballast(&self) -> PathBuf {
         self.dir.join("ballast")
     }

@@ -2,6 +2,7 @@
 //! and what is lost is named.
 
 use std::fs;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use fanin_protocol::{Lifetime, LogId, RowKind, Seq};
@@ -11,7 +12,7 @@ use rusqlite::{Connection, params};
 use crate::database::{self, signed, unsigned};
 use crate::hash::Sum;
 use crate::journal::{self, now_ms};
-use crate::layout::Layout;
+use crate::layout::{Layout, open_private};
 use crate::mark::{Mark, Reached};
 use crate::meta::Meta;
 use crate::outputs;
@@ -79,6 +80,8 @@ pub fn repair_accept_loss(dir: impl AsRef<Path>, log: &LogId) -> Result<Repaired
     meta.checked = meta.head;
     meta.commits = reached.map_or(0, |reached| reached.commits).max(meta.commits) + 1;
     meta.write(&transaction).map_err(sql)?;
+    // First: without it a check would take what was given up for damage.
+    tell(&layout, &lost).map_err(|error| failure::of_file(&layout, "repaired", &error))?;
     transaction.commit().map_err(sql)?;
     let mut mark = Mark::open(&layout)?;
     if let Some(log) = meta.log.clone() {
@@ -90,6 +93,15 @@ pub fn repair_accept_loss(dir: impl AsRef<Path>, log: &LogId) -> Result<Repaired
     mark.sync(&layout)?;
     drop(owner);
     Ok(Repaired { lost, kept: Some(kept), log: meta.log, head, next: meta.head.next() })
+}
+
+/// Writes down what was given up, behind what was before.
+fn tell(layout: &Layout, lost: &[String]) -> io::Result<()> {
+    let mut file = open_private(&layout.repaired())?;
+    file.seek(SeekFrom::End(0))?;
+    lost.iter().try_for_each(|lost| writeln!(file, "{lost}"))?;
+    file.sync_all()?;
+    layout.sync()
 }
 
 /// Takes out rows that are not what they were, and counts what is left.
