@@ -263,7 +263,7 @@ fn the_machine_keeps_its_budgets() {
     }
     assert!(lines > 1_000, "the machine is not read rightly");
     assert!(
-        lines <= 4_500,
+        lines <= 4_600,
         "{lines} lines that say something, {plain} that are neither blank nor comment (0009, 0032)"
     );
 }
