@@ -237,7 +237,7 @@ fn a_store_that_cannot_be_read_does_not_hide_another() {
 #[test]
 fn a_run_that_was_killed_is_counted_and_its_own_recovery_is_named() {
     let home = Home::new(None);
-    let words = ["run", "--task", "a=touch here; exec sleep 1000", "true"];
+    let words = ["run", "touch here; exec sleep 1000"];
     let running = Running::start(fanin(home.path(), &words));
     made(home.path(), "here");
     let live = home.sanitize(&[]);

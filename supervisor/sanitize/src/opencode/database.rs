@@ -6,12 +6,12 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::SanitizeError;
+use crate::users::LOOKS;
 
 /// The versions that are known, each by its newest migration, with a release that has it.
 const VERSIONS: &[(&str, &str)] = &[("20260622202450_simplify_session_input", "1.18.33")];
@@ -22,9 +22,6 @@ const COLUMNS: &[(&str, &[&str])] = &[
     ("message", &["id", "session_id", "time_created", "time_updated", "data"]),
     ("part", &["id", "message_id", "session_id", "time_created", "time_updated", "data"]),
 ];
-
-/// How long another may look at a database, or write to it, before that counts as having it open.
-const LOOKS: Duration = Duration::from_secs(1);
 
 /// How every database of SQLite begins.
 const MAGIC: &[u8] = b"SQLite format 3\0";
