@@ -66,15 +66,19 @@ fn check_all(places: &Places, out: &mut dyn Write) -> Result<Exit, LookError> {
     }
     let mut exit = Exit::Done;
     for place in &places.all {
-        match compared(place) {
-            Ok((report, is_compared)) => {
+        match look(place) {
+            Ok(Looked { report, rows: rows @ (Rows::Fit | Rows::NotCompared) }) => {
                 let owner = match report.owner {
                     Owner::None => String::new(),
                     Owner::Live(owner) => format!("; in use: {owner}"),
                 };
+                let left = if rows == Rows::Fit { "" } else { ", not compared: the log does not tell all" };
                 let (records, rows) = (report.checked, report.rows.len());
-                let left = if is_compared { "" } else { ", not compared: the log does not tell all" };
                 writeln!(out, "{}: sound, {records} records, {rows} rows{left}{owner}", place.name)?;
+            }
+            Ok(Looked { rows: Rows::Differ(difference), .. }) => {
+                writeln!(out, "{}: its rows and its records differ: {difference}", place.name)?;
+                exit = Exit::Internal;
             }
             Err(error) => {
                 writeln!(out, "{}: {error}", place.name)?;
@@ -85,27 +89,39 @@ fn check_all(places: &Places, out: &mut dyn Write) -> Result<Exit, LookError> {
     Ok(exit)
 }
 
+/// A store of which every record and row is as it was written.
+struct Looked {
+    report: Report,
+    rows: Rows,
+}
+
+/// Whether the rows of a store are what its records say.
+#[derive(PartialEq, Eq)]
+enum Rows {
+    Fit,
+    /// The records do not reach back to the first, or a repair gave some up.
+    NotCompared,
+    /// In words; only a fault of the program that wrote them does it.
+    Differ(String),
+}
+
 /// Checks a store, and whether its rows are what its records say, as far as these reach back.
-fn compared(place: &Place) -> Result<(Report, bool), JournalError> {
+fn look(place: &Place) -> Result<Looked, JournalError> {
     let mut fold = LogFold::default();
     let report = check(&place.dir, |record| fold.take(record))?;
-    if report.is_repaired {
-        return Ok((report, false));
-    }
-    let compared = fold.compare(&report.rows).map_err(|difference| JournalError::Damaged {
-        store: place.name.clone(),
-        damage: format!("its rows and its records differ: {difference}"),
-    });
-    Ok((report, compared?))
+    let rows = match fold.compare(&report.rows) {
+        _ if report.is_repaired => Rows::NotCompared,
+        Ok(true) => Rows::Fit,
+        Ok(false) => Rows::NotCompared,
+        Err(difference) => Rows::Differ(difference),
+    };
+    Ok(Looked { report, rows })
 }
 
 /// Says what a repair would do, and does nothing.
 fn offer(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
-    match compared(place) {
-        Ok(_) => {
-            writeln!(out, "{}: sound, there is nothing to repair", place.name)?;
-            Ok(Exit::Done)
-        }
+    match look(place) {
+        Ok(looked) => nothing_to_repair(place, &looked.rows, out),
         Err(error @ JournalError::Damaged { .. }) => {
             writeln!(out, "{error}")?;
             writeln!(out, "nothing was changed; --accept-loss goes on without what cannot be read")?;
@@ -119,12 +135,26 @@ fn repair(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
     let log = LogId::from_uuid(uuid::Uuid::new_v4().into_bytes());
     let repaired = repair_accept_loss(&place.dir, &log)?;
     let Some(kept) = repaired.kept else {
-        writeln!(out, "{}: sound, there is nothing to repair", place.name)?;
-        return Ok(Exit::Done);
+        return nothing_to_repair(place, &look(place)?.rows, out);
     };
     writeln!(out, "{}: lost are {}", place.name, repaired.lost.join(", "))?;
     let name = repaired.log.map(|log| format!(" as {log}")).unwrap_or_default();
     writeln!(out, "its log goes on at record {}{name}", repaired.next)?;
     writeln!(out, "as it was it is in {}", kept.display())?;
     Ok(Exit::Done)
+}
+
+/// Every record and row is as it was written.
+fn nothing_to_repair(place: &Place, rows: &Rows, out: &mut dyn Write) -> Result<Exit, LookError> {
+    let Rows::Differ(difference) = rows else {
+        writeln!(out, "{}: sound, there is nothing to repair", place.name)?;
+        return Ok(Exit::Done);
+    };
+    writeln!(out, "{}: its rows and its records differ: {difference}", place.name)?;
+    writeln!(
+        out,
+        "each is as it was written, so there is nothing to give up; who opens the store goes by its rows"
+    )?;
+    writeln!(out, "this is a fault of fanin: please report it, with the store")?;
+    Ok(Exit::Internal)
 }

@@ -331,4 +331,10 @@ fn a_row_that_is_not_what_the_log_says_is_damage() {
     let checked = place.fanin(&["store", "check", dir]);
     assert_eq!(checked.code, Some(70), "{}{}", checked.stdout, checked.stderr);
     assert!(checked.stdout.contains("row job 0: it is not what the records say"), "{}", checked.stdout);
+    // Nothing of it can be given up, and it is not called sound.
+    for words in [&["store", "repair", dir][..], &["store", "repair", "--accept-loss", dir]] {
+        let told = place.fanin(words);
+        assert_eq!(told.code, Some(70), "{}{}", told.stdout, told.stderr);
+        assert!(told.stdout.contains("goes by its rows"), "{}", told.stdout);
+    }
 }
