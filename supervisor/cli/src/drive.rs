@@ -15,6 +15,7 @@ use crate::again;
 use crate::exit::Exit;
 use crate::github::GitHub;
 use crate::hand::{Undone, Ways};
+use crate::keep::Keep;
 use crate::obey::{Patience, obey};
 use crate::over::Over;
 use crate::plan::{Carried, Plan};
@@ -146,6 +147,7 @@ pub(crate) async fn run(
     };
     let is_complete = result.counts.completed == result.counts.launched;
     let is_fired = wake.is_some();
+    let unprinted = prepared.keep.as_ref().map(Keep::unprinted);
     let exit = match ways.leave(&mut over, prepared.keep.take(), &mut shown).await {
         Ok(()) => ways.hand_over(&over, wake, &mut shown).await,
         Err(signal) => Err(Undone::Interrupted(signal)),
@@ -158,6 +160,8 @@ pub(crate) async fn run(
             return Ok(Driven { exit: Ok(Exit::Signal(signal)), is_complete });
         }
     };
+    // Where this fails the store still knows that it was taken.
+    unprinted.into_iter().for_each(|mark| drop(std::fs::remove_file(mark)));
     if is_fired {
         ways.afterwards(&over, &mut shown).await?;
     }

@@ -18,6 +18,9 @@ use fanin_supervisor::journal::JournalError;
 use crate::file;
 use crate::plan::Plan;
 
+/// In the folder of a run that has a result: that was not printed and taken yet.
+pub(crate) const UNPRINTED: &str = "result.unprinted";
+
 pub(crate) use earlier::{Earlier, KeptRun, folders};
 
 /// A run's own folder. It is owned for as long as this lives.
@@ -87,12 +90,20 @@ impl Keep {
         self.state.clone()
     }
 
+    /// The mark that its result was not printed yet. Whoever has printed it removes this.
+    pub(crate) fn unprinted(&self) -> PathBuf {
+        self.folder.join(UNPRINTED)
+    }
+
     /// Keeps the result of the run: a document that lists all of its tasks.
     ///
     /// # Errors
     ///
     /// The system's; the run counts as killed then, and can be run again as a whole.
     pub(crate) fn result(&self, document: &[u8]) -> io::Result<()> {
+        // First: at no time is there a result that looks as if it had been printed.
+        let unprinted = self.unprinted();
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(unprinted)?;
         let file = self.folder.join(layout::RESULT);
         file::replace(&file, 0o600, KEPT_BYTES_MAX, |out| out.write_all(document))
     }

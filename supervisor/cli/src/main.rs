@@ -193,8 +193,10 @@ fn read(stderr: &Stderr) -> Result<Prepared, Ended> {
         Asked::Look(look) => return Err(look_at(&look, stderr)),
         Asked::Demo(part) => return Err(demonstrate(&part, stderr)),
         Asked::Resume(args) => match resume::prepare(&args) {
-            Ok(Resumed::Several(lines)) => {
-                lines.iter().for_each(|line| stderr.say(&format!("fanin: {line}")));
+            Ok(Resumed::Nothing) => {
+                if !args.json {
+                    stderr.say("fanin: no run was interrupted");
+                }
                 return Err(Ended::new(Exit::Done, args.json));
             }
             Ok(Resumed::Run(prepared)) => return Ok(*prepared),

@@ -14,7 +14,7 @@ use fanin_supervisor::stored::Stored;
 
 use crate::args::{Flags, RunArgs};
 use crate::duration;
-use crate::keep::{Keep, KeptRun};
+use crate::keep::{Keep, KeptRun, UNPRINTED};
 use crate::plan::Refused;
 use crate::prepare::Prepared;
 use crate::stores::{LookError, Places};
@@ -52,15 +52,16 @@ struct Interrupted {
 pub(crate) enum Resumed {
     /// This run.
     Run(Box<Prepared>),
-    /// Several, or none: a line each.
-    Several(Vec<String>),
+    /// Nothing: no run was interrupted.
+    Nothing,
 }
 
 /// Prepares to go on with a run.
 ///
 /// # Errors
 ///
-/// [`Refused`], where there is no such run, a process has it, or it was not interrupted.
+/// [`Refused`], where there is no such run, a process has it, it was not interrupted, or it is not clear which one is
+/// meant.
 pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
     let state = layout::state(|name| env::var_os(name));
     let state = state.map_err(|error| Refused::one(error.to_string()))?;
@@ -70,10 +71,10 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
             let mut all = interrupted(&state).map_err(refused)?;
             match (all.len(), all.pop()) {
                 (1, Some(one)) => one.group.to_string(),
-                (_, None) => return Ok(Resumed::Several(vec!["no run was interrupted".to_owned()])),
-                (_, Some(last)) => {
+                (_, None) => return Ok(Resumed::Nothing),
+                (count, Some(last)) => {
                     all.push(last);
-                    return Ok(Resumed::Several(all.into_iter().map(|run| run.line).collect()));
+                    return Err(several(count, &all));
                 }
             }
         }
@@ -88,8 +89,7 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
         return Err(Refused::one(problem));
     }
     let stored = read(&run.folder).map_err(refused)?;
-    let is_owed = stored.group(&run.group).is_none_or(|group| !group.is_taken && group.voided.is_none());
-    if !stored.is_interrupted() || !is_owed {
+    if !is_owing(&stored, &run.group) {
         let group = &run.group;
         let problem = format!("resume: {group} is over; `fanin show {group}` shows what came of it");
         return Err(Refused::one(problem));
@@ -105,6 +105,12 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
     let args = words(args);
     let warnings = Vec::new();
     Ok(Resumed::Run(Box::new(Prepared { args, plan, group, keep: Some(keep), parent, warnings })))
+}
+
+fn several(count: usize, all: &[Interrupted]) -> Refused {
+    let mut problem = format!("resume: {count} runs were interrupted; name the one to go on with");
+    all.iter().for_each(|run| problem.push_str(&format!("\n{}", run.line)));
+    Refused::one(problem)
 }
 
 fn refused(error: LookError) -> Refused {
@@ -146,27 +152,48 @@ fn interrupted(state: &Path) -> Result<Vec<Interrupted>, LookError> {
     Ok(all)
 }
 
-/// What there is to say of a folder where a run was interrupted.
-fn look(folder: &Path) -> Result<Option<Interrupted>, LookError> {
-    // Cheap to see, and so for all but a few: it ended, or it is at work.
-    if folder.join(layout::RESULT).exists() || !crate::stores::is_store(folder) {
+/// True where nobody is at work in a run, and it did not come to its end. It is the one group of its store; one that
+/// was cut short before it was launched has none.
+fn is_owing(stored: &Stored, group: &GroupId) -> bool {
+    let is_owed = || stored.group(group).is_none_or(|group| !group.is_taken && group.voided.is_none());
+    stored.is_interrupted() && is_owed()
+}
+
+/// True where the run of this folder was interrupted, and its result is still to come.
+///
+/// # Errors
+///
+/// [`LookError`], where its store cannot be read.
+pub(crate) fn owes(folder: &Path) -> Result<bool, LookError> {
+    Ok(owing(folder)?.is_some())
+}
+
+fn owing(folder: &Path) -> Result<Option<(GroupId, Stored)>, LookError> {
+    // Cheap to see, and so for all but a few: it ended, and its result was printed.
+    let is_over = folder.join(layout::RESULT).exists() && !folder.join(UNPRINTED).exists();
+    if is_over || !crate::stores::is_store(folder) {
         return Ok(None);
     }
     let stored = read(folder)?;
-    if !stored.is_interrupted() {
-        return Ok(None);
-    }
-    // A run is the one group of its store; one that was cut short before it was launched has none.
-    let Some(group) = folder.file_name().and_then(|name| GroupId::parse(name.to_str()?).ok()) else {
-        return Ok(None);
-    };
+    let group = folder.file_name().and_then(|name| GroupId::parse(name.to_str()?).ok());
+    Ok(group.filter(|group| is_owing(&stored, group)).map(|group| (group, stored)))
+}
+
+/// What there is to say of a folder where a run was interrupted.
+fn look(folder: &Path) -> Result<Option<Interrupted>, LookError> {
+    let Some((group, stored)) = owing(folder)? else { return Ok(None) };
     let jobs = stored.list(&JobFilter { limit: usize::MAX, ..JobFilter::default() }).jobs;
     let count = |is: fn(&JobInfo) -> bool| jobs.iter().filter(|job| is(job)).count();
     let ran = count(|job| job.ended_at_ms.is_none() && job.status.is_terminal());
     let waited = count(|job| !job.status.is_terminal());
     let were = if ran == 1 { "job was" } else { "jobs were" };
     let more = if waited == 0 { String::new() } else { format!(", {waited} waited") };
-    let line = format!("run {group} was interrupted: {ran} {were} running{more}; `fanin resume {group}`");
+    let was = if jobs.iter().all(|job| job.ended_at_ms.is_some()) && !jobs.is_empty() {
+        "its jobs were over and its result was not printed".to_owned()
+    } else {
+        format!("{ran} {were} running{more}")
+    };
+    let line = format!("run {group} was interrupted: {was}; `fanin resume {group}`");
     Ok(Some(Interrupted { group, line }))
 }
 

@@ -1,4 +1,5 @@
-//! Lets old runs go. It never touches one that a process is at work in, nor the run that is kept just now.
+//! Lets old runs go. It never touches one that a process is at work in or that still owes its result, nor the run that is
+//! kept just now.
 
 use std::fs;
 use std::path::Path;
@@ -8,6 +9,7 @@ use fanin_protocol::limits::{KEPT_RUNS_AGE, KEPT_RUNS_MAX};
 
 use super::earlier::{Kept, list};
 use super::is_owned;
+use crate::resume;
 
 /// What is on its way out has this before its name.
 const GOING: &str = ".gone-";
@@ -25,7 +27,8 @@ pub(super) fn prune(runs: &Path, newest: &Path) {
         if place + 1 < KEPT_RUNS_MAX && !is_old(run) {
             continue;
         }
-        if !is_owned(&run.folder).unwrap_or(true) {
+        // One whose store cannot be read may be mended.
+        if !is_owned(&run.folder).unwrap_or(true) && !resume::owes(&run.folder).unwrap_or(true) {
             remove(runs, &run.folder);
         }
     }

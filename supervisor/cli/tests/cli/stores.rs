@@ -1,7 +1,8 @@
 //! Stores of runs: what is shown of them while a run is at work, after it was killed, and once it was resumed.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use fanin_protocol::RowKind;
 use fanin_sqlite::{Options, SqliteJournal};
@@ -9,7 +10,7 @@ use fanin_supervisor::journal::{Batch, Change, Journal, Row};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
-use crate::common::{Ended, Running, fanin, made};
+use crate::common::{Ended, Running, fanin, full, made};
 
 /// A folder to run in, with the state folder below it.
 struct Place {
@@ -186,6 +187,66 @@ fn without_an_argument_the_only_run_that_was_interrupted_is_resumed() {
     assert!(resumed.stderr.ends_with(&format!("fanin run --again {id}\n")), "{}", resumed.stderr);
     let none = place.fanin(&["resume"]);
     assert_eq!((none.code, none.stderr.as_str()), (Some(0), "fanin: no run was interrupted\n"));
+}
+
+#[test]
+fn a_run_that_owes_its_result_is_kept_however_old_it_is() {
+    let place = Place::new();
+    let id = place.killed();
+    let folder = place.run().1;
+    let month = Duration::from_secs(31 * 24 * 60 * 60);
+    let plan = File::options().write(true).open(folder.join("plan.json")).unwrap();
+    plan.set_modified(SystemTime::now() - month).unwrap();
+    place.shown(&["run", "true"]);
+    assert_eq!(place.fanin(&["resume", "--quiet", &id]).code, Some(1));
+    place.shown(&["run", "true"]);
+    assert!(!folder.exists(), "it owes nothing any more, and is old");
+}
+
+#[test]
+fn a_result_that_was_not_printed_when_its_run_was_killed_is_told_and_resumed() {
+    let place = Place::new();
+    let (_reader, writer) = full();
+    let mut child = fanin(place.path(), &["run", "--quiet", "echo fine"]).stdout(writer).spawn().unwrap();
+    made(place.path(), ".state/runs");
+    let begun = || fs::read_dir(place.path().join(".state/runs")).unwrap().next();
+    while begun().is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let (id, folder) = place.run();
+    made(&folder, "result.json");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let told = place.fanin(&["ps"]).stderr;
+    assert!(told.starts_with(&format!("fanin: run {id} was interrupted: its jobs were over and ")), "{told}");
+    let resumed = place.fanin(&["resume", "--quiet"]);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    assert!(resumed.stdout.contains("fine"), "{}", resumed.stdout);
+    assert!(!folder.join("result.unprinted").exists());
+    assert_eq!(place.fanin(&["resume"]).stderr, "fanin: no run was interrupted\n");
+}
+
+#[test]
+fn of_several_interrupted_runs_one_has_to_be_named() {
+    let place = Place::new();
+    let none = place.fanin(&["resume", "--json"]);
+    assert_eq!((none.code, none.stdout.as_str(), none.stderr.as_str()), (Some(0), "", ""));
+    for name in ["one", "two"] {
+        let running =
+            Running::start(fanin(place.path(), &["run", &format!("touch {name}; exec sleep 1000")]));
+        made(place.path(), name);
+        running.signal("KILL");
+        running.end();
+    }
+    let several = place.fanin(&["resume"]);
+    assert_eq!(several.code, Some(2), "{}", several.stderr);
+    assert!(several.stderr.starts_with("error: resume: 2 runs were interrupted; "), "{}", several.stderr);
+    assert_eq!(several.stderr.matches("`fanin resume grp_").count(), 2, "{}", several.stderr);
+    let json = place.fanin(&["resume", "--json"]);
+    assert_eq!(json.code, Some(2), "{}", json.stderr);
+    let document: Value = serde_json::from_str(&json.stderr).unwrap();
+    assert_eq!((&document["schema"], &document["code"]), (&"fanin.error/1".into(), &"usage".into()));
+    assert_eq!(document["message"].as_str().unwrap().matches("`fanin resume grp_").count(), 2);
 }
 
 #[test]
