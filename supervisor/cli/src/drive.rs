@@ -15,7 +15,7 @@ use crate::again;
 use crate::exit::Exit;
 use crate::github::GitHub;
 use crate::hand::{Undone, Ways};
-use crate::keep::Keep;
+use crate::keep::{Begun, Keep};
 use crate::obey::{Patience, obey};
 use crate::over::Over;
 use crate::plan::{Carried, Plan};
@@ -75,6 +75,23 @@ impl DriveError {
         }
     }
 
+    /// True where it came before any task, so that there is nothing to go on with.
+    const fn is_before_launch(&self) -> bool {
+        match self {
+            // Whose store it is, or what it holds by now, is not known.
+            Self::Store(JournalError::Owned { .. })
+            | Self::Start(StartError::Store(JournalError::Owned { .. }))
+            | Self::Launch(LaunchError::Call(CallError::Store(_) | CallError::Poisoned)) => false,
+            Self::Store(_) | Self::Start(_) | Self::Session(_) | Self::Launch(_) => true,
+            Self::Signals(_)
+            | Self::Watch(_)
+            | Self::Wait(_)
+            | Self::Call(_)
+            | Self::StillAlive
+            | Self::Write(_) => false,
+        }
+    }
+
     /// What it makes of the run.
     pub(crate) const fn exit(&self) -> Exit {
         match self {
@@ -112,11 +129,16 @@ pub(crate) struct Driven {
 /// # Cancel safety
 ///
 /// Not cancel safe: dropping it stops all tasks and loses the result.
-pub(crate) async fn run(
-    mut prepared: Prepared,
-    signals: Signals,
-    stderr: &Stderr,
-) -> Result<Driven, DriveError> {
+pub(crate) async fn run(prepared: Prepared, signals: Signals, stderr: &Stderr) -> Result<Driven, DriveError> {
+    let begun = prepared.keep.as_ref().and_then(Keep::begun);
+    let driven = drive(prepared, signals, stderr).await;
+    if driven.as_ref().is_err_and(DriveError::is_before_launch) {
+        begun.iter().for_each(Begun::forget);
+    }
+    driven
+}
+
+async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Result<Driven, DriveError> {
     let (plan, args) = (&mut prepared.plan, &prepared.args);
     let github = GitHub::of_environment().filter(|_| !args.no_github && prepared.parent.is_none());
     let ways = Ways { args, github, stderr };

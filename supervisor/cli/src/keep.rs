@@ -5,6 +5,7 @@ mod document;
 mod earlier;
 mod prune;
 
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -17,6 +18,7 @@ use fanin_supervisor::journal::JournalError;
 
 use crate::file;
 use crate::plan::Plan;
+use crate::stores::DATABASE;
 
 /// In the folder of a run that has a result: that was not printed and taken yet.
 pub(crate) const UNPRINTED: &str = "result.unprinted";
@@ -69,6 +71,11 @@ impl Keep {
         }
     }
 
+    /// The folder, where the run is a new one and has no store yet.
+    pub(crate) fn begun(&self) -> Option<Begun> {
+        self.owner.as_ref().map(|_| Begun { folder: self.folder.clone() })
+    }
+
     /// The folder of a run that was interrupted. Its store is what owns it.
     pub(crate) fn of(state: &Path, folder: &Path) -> Self {
         Self { state: state.to_owned(), folder: folder.to_owned(), owner: None }
@@ -106,6 +113,25 @@ impl Keep {
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(unprinted)?;
         let file = self.folder.join(layout::RESULT);
         file::replace(&file, 0o600, KEPT_BYTES_MAX, |out| out.write_all(document))
+    }
+}
+
+/// The folder of a new run, of which no task was launched yet.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    folder: PathBuf,
+}
+
+impl Begun {
+    /// Forgets the store of a run that was not launched, so that nobody goes on with it. Its plan can be run again.
+    pub(crate) fn forget(&self) {
+        // First: without it the rest is no store.
+        let _ = std::fs::remove_file(self.folder.join(DATABASE));
+        let Ok(entries) = std::fs::read_dir(&self.folder) else { return };
+        let is_kept = |name: &OsStr| [layout::PLAN, layout::OWNER_LOCK].iter().any(|kept| name == *kept);
+        for entry in entries.flatten().filter(|entry| !is_kept(&entry.file_name())) {
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::keep;
 use crate::sanitize;
 
 /// The database of a store; a folder without it has none.
-const DATABASE: &str = "store.db";
+pub(crate) const DATABASE: &str = "store.db";
 
 /// Why stores cannot be shown.
 #[derive(Debug, thiserror::Error)]

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use fanin_protocol::RowKind;
@@ -224,6 +225,32 @@ fn a_result_that_was_not_printed_when_its_run_was_killed_is_told_and_resumed() {
     assert!(resumed.stdout.contains("fine"), "{}", resumed.stdout);
     assert!(!folder.join("result.unprinted").exists());
     assert_eq!(place.fanin(&["resume"]).stderr, "fanin: no run was interrupted\n");
+}
+
+#[test]
+fn a_run_that_was_refused_before_its_launch_leaves_nothing_to_resume() {
+    // With room for less or more of a store, in blocks of 512 bytes.
+    for blocks in ["1", "16", "80"] {
+        let place = Place::new();
+        let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" run --quiet 'touch ran'");
+        let program = fanin(place.path(), &[]).get_program().to_owned();
+        let state = place.path().join(".state");
+        let mut command = Command::new("sh");
+        command.args(["-c", &limited]).arg(program).current_dir(place.path()).stdin(Stdio::null());
+        command.env("FANIN_STATE_DIR", state).env_remove("FANIN_PARENT").env_remove("GITHUB_ACTIONS");
+        let refused = Running::start(command).end();
+        assert_eq!(refused.code, Some(70), "{blocks}: {}", refused.stderr);
+        assert_eq!(place.fanin(&["ps"]).stderr, "", "{blocks}");
+        let resumed = place.fanin(&["resume"]);
+        assert_eq!((resumed.code, resumed.stderr.as_str()), (Some(0), "fanin: no run was interrupted\n"));
+        assert_eq!(place.ran("ran"), 0);
+        assert_eq!(
+            place.fanin(&refused.again()).code,
+            Some(0),
+            "its last line can be used: {}",
+            refused.stderr
+        );
+    }
 }
 
 #[test]
