@@ -273,6 +273,25 @@ fn demo(part: Vec<String>) -> Result<Vec<String>, clap::Error> {
     Err(demo.error(ErrorKind::UnknownArgument, refused))
 }
 
+/// The command that words name, as they are written before its own words: `fanin store check`.
+pub(crate) fn named(words: impl IntoIterator<Item = OsString>) -> String {
+    let mut command = Cli::command();
+    let mut name = command.get_name().to_owned();
+    for word in words.into_iter().skip(1) {
+        let word = word.to_string_lossy();
+        let Some(next) = command.find_subcommand(&*word) else {
+            // A flag may stand before a command; whatever else does is none.
+            if word.starts_with('-') {
+                continue;
+            }
+            break;
+        };
+        name = format!("{name} {}", next.get_name());
+        command = next.clone();
+    }
+    name
+}
+
 fn concurrency(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=GROUP_MEMBERS_MAX) => Ok(n),
