@@ -127,6 +127,10 @@ fn records_are_contiguous_lines_and_a_cursor_goes_on_behind_them() {
     let other = place.fanin(&["events", "--from", "elsewhere:1"]);
     assert_eq!(other.code, Some(2), "{}", other.stderr);
     assert!(other.stderr.contains("another log"), "{}", other.stderr);
+    let above = place.fanin(&["events", "--json", "--from", &(seqs.len() + 1).to_string()]);
+    assert_eq!((above.code, above.stdout.as_str()), (Some(2), ""), "{}", above.stderr);
+    let document: Value = serde_json::from_str(&above.stderr).unwrap();
+    assert_eq!(document["code"], "bad_place", "{document}");
 }
 
 #[test]
