@@ -134,6 +134,29 @@ fn records_are_contiguous_lines_and_a_cursor_goes_on_behind_them() {
 }
 
 #[test]
+fn a_state_folder_that_cannot_be_read_is_named_with_the_way_out() {
+    let place = Place::new();
+    let file = place.path().join("file");
+    fs::write(&file, "").unwrap();
+    for words in [
+        &["ps"][..],
+        &["show"],
+        &["store", "check"],
+        &["resume"],
+        &["resume", "abcd"],
+        &["run", "--again", "abcd"],
+    ] {
+        let mut command = fanin(place.path(), words);
+        command.env("FANIN_STATE_DIR", &file);
+        let told = Running::start(command).end();
+        assert!(matches!(told.code, Some(2 | 70)), "{words:?}: {}", told.stderr);
+        for said in [file.to_str().unwrap(), "Not a directory", "set FANIN_STATE_DIR"] {
+            assert!(told.stderr.contains(said), "{words:?}: {}", told.stderr);
+        }
+    }
+}
+
+#[test]
 fn a_killed_run_is_never_shown_as_running_and_goes_on_where_it_stood() {
     let place = Place::new();
     let id = place.killed();
