@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use fanin_protocol::{LogId, layout};
-use fanin_sqlite::{Owner, Report, check, repair_accept_loss};
+use fanin_sqlite::{Owner, Report, check, repair_accept_loss, try_repair};
 use fanin_supervisor::journal::JournalError;
 use fanin_supervisor::stored::LogFold;
 
@@ -122,18 +122,30 @@ fn look(place: &Place) -> Result<Looked, JournalError> {
 fn offer(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
     match look(place) {
         Ok(looked) => nothing_to_repair(place, &looked.rows, out),
-        Err(error @ JournalError::Damaged { .. }) => {
-            writeln!(out, "{error}")?;
-            writeln!(out, "nothing was changed; --accept-loss goes on without what cannot be read")?;
-            Ok(Exit::Internal)
-        }
+        Err(damage @ JournalError::Damaged { .. }) => match try_repair(&place.dir) {
+            Ok(_) => {
+                writeln!(out, "{damage}")?;
+                writeln!(out, "nothing was changed; --accept-loss goes on without what cannot be read")?;
+                Ok(Exit::Internal)
+            }
+            Err(JournalError::Damaged { .. } | JournalError::Foreign { .. }) => hopeless(place, &damage, out),
+            Err(error) => Err(error.into()),
+        },
         Err(error) => Err(error.into()),
     }
 }
 
 fn repair(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
     let log = LogId::from_uuid(uuid::Uuid::new_v4().into_bytes());
-    let repaired = repair_accept_loss(&place.dir, &log)?;
+    let repaired = match repair_accept_loss(&place.dir, &log) {
+        Ok(repaired) => repaired,
+        Err(error @ (JournalError::Damaged { .. } | JournalError::Foreign { .. })) => match look(place) {
+            Err(damage @ JournalError::Damaged { .. }) => return hopeless(place, &damage, out),
+            // Another program's, or a newer one's.
+            Ok(_) | Err(_) => return Err(error.into()),
+        },
+        Err(error) => return Err(error.into()),
+    };
     let Some(kept) = repaired.kept else {
         return nothing_to_repair(place, &look(place)?.rows, out);
     };
@@ -142,6 +154,14 @@ fn repair(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
     writeln!(out, "its log goes on at record {}{name}", repaired.next)?;
     writeln!(out, "as it was it is in {}", kept.display())?;
     Ok(Exit::Done)
+}
+
+/// Says that a repair has nothing to go on with.
+fn hopeless(place: &Place, damage: &JournalError, out: &mut dyn Write) -> Result<Exit, LookError> {
+    writeln!(out, "{damage}")?;
+    writeln!(out, "nothing was changed: no repair can go on from what is left of it")?;
+    writeln!(out, "a backup helps; without one, remove the folder {}", place.dir.display())?;
+    Ok(Exit::Internal)
 }
 
 /// Every record and row is as it was written.

@@ -339,6 +339,42 @@ fn damage_is_told_and_nothing_is_changed_before_somebody_accepts_the_loss() {
     );
 }
 
+#[test]
+fn a_repair_is_not_offered_where_it_would_be_refused_and_leaves_nothing_behind() {
+    let place = Place::new();
+    place.shown(&["run", "true"]);
+    let (_, folder) = place.run();
+    let dir = folder.to_str().unwrap();
+    let names = || {
+        let mut names: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let file = folder.join("store.db");
+    let sound = fs::read(&file).unwrap();
+    let noise = |n: usize| (0..n).map(|at| (at * 7 + at / 13 + 1) as u8).collect::<Vec<u8>>();
+    let no_pages = [&sound[..4096], &noise(sound.len() - 4096)].concat();
+    for (what, bytes) in [
+        ("noise", noise(5000)),
+        ("empty", Vec::new()),
+        ("no pages", no_pages),
+        ("cut", sound[..4096].to_vec()),
+    ] {
+        fs::write(&file, &bytes).unwrap();
+        place.fanin(&["ps"]);
+        let before = names();
+        for words in [&["store", "repair", dir][..], &["store", "repair", "--accept-loss", dir]] {
+            let told = place.fanin(words);
+            assert_eq!(told.code, Some(70), "{what} {words:?}: {}{}", told.stdout, told.stderr);
+            assert!(told.stdout.contains("remove the folder"), "{what}: {}{}", told.stdout, told.stderr);
+            assert!(!told.stdout.contains("--accept-loss"), "{what}: {}", told.stdout);
+            assert_eq!(names(), before, "{what} {words:?}");
+            assert!(fs::read(&file).unwrap() == bytes, "{what} {words:?}: the store was changed");
+        }
+    }
+}
+
 // ST-3
 #[test]
 fn a_row_that_is_not_what_the_log_says_is_damage() {
