@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use fanin_protocol::{LogId, layout};
-use fanin_sqlite::{Owner, Report, check, repair_accept_loss, try_repair};
-use fanin_supervisor::journal::JournalError;
+use fanin_sqlite::{Options, Owner, Report, SqliteJournal, check, repair_accept_loss, try_repair};
+use fanin_supervisor::journal::{Journal, JournalError};
 use fanin_supervisor::stored::LogFold;
 
 use crate::exit::Exit;
@@ -19,6 +19,8 @@ pub(crate) enum StoreCommand {
     Check(CheckArgs),
     /// Go on with what can be read of a damaged store; as it was it stays beside it
     Repair(RepairArgs),
+    /// Take over a store that is a copy, as one of its own: its run can be resumed then
+    Adopt(AdoptArgs),
 }
 
 /// The words of `fanin store check`.
@@ -41,7 +43,15 @@ pub(crate) struct RepairArgs {
     accept_loss: bool,
 }
 
-/// Checks or repairs.
+/// The words of `fanin store adopt`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AdoptArgs {
+    /// Its folder; what still runs of the store that it is a copy of is stopped when it is resumed
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+/// Checks, repairs or adopts.
 ///
 /// # Errors
 ///
@@ -57,6 +67,7 @@ pub(crate) fn run(command: &StoreCommand, out: &mut dyn Write) -> Result<Exit, L
             let place = places.newest()?;
             if args.accept_loss { repair(place, out) } else { offer(place, out) }
         }
+        StoreCommand::Adopt(args) => adopt(places(Some(&args.dir))?.newest()?, out),
     }
 }
 
@@ -153,6 +164,14 @@ fn repair(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
     let name = repaired.log.map(|log| format!(" as {log}")).unwrap_or_default();
     writeln!(out, "its log goes on at record {}{name}", repaired.next)?;
     writeln!(out, "as it was it is in {}", kept.display())?;
+    Ok(Exit::Done)
+}
+
+/// Gives a copy a name of its own. A store that is none stays as it is.
+fn adopt(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
+    let options = Options { adopt: true, ..Options::default() };
+    Box::new(SqliteJournal::open(&place.dir, &options)?).close()?;
+    writeln!(out, "{}: a store of its own", place.name)?;
     Ok(Exit::Done)
 }
 

@@ -375,6 +375,36 @@ fn a_repair_is_not_offered_where_it_would_be_refused_and_leaves_nothing_behind()
     }
 }
 
+#[test]
+fn a_run_whose_store_is_a_copy_or_damaged_is_told_with_a_way_out_that_exists() {
+    let place = Place::new();
+    let id = place.killed();
+    let (_, folder) = place.run();
+    let dir = folder.to_str().unwrap();
+    // Another file of the same content, and the first stays, so that its number is not given again.
+    let file = folder.join("store.db");
+    fs::rename(&file, place.path().join("original")).unwrap();
+    fs::copy(place.path().join("original"), &file).unwrap();
+    let refused = place.fanin(&["resume", &id]);
+    assert_eq!(refused.code, Some(70), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&format!("`fanin store adopt {dir}`")), "{}", refused.stderr);
+    assert!(
+        !refused.stderr.contains("--adopt") && !refused.stderr.contains("--no-store"),
+        "{}",
+        refused.stderr
+    );
+    assert!(place.shown(&["store", "adopt", dir]).ends_with("a store of its own\n"));
+    let sound = fs::read(&file).unwrap();
+    fs::write(&file, &sound[..sound.len() / 2]).unwrap();
+    let refused = place.fanin(&["resume", &id]);
+    assert_eq!(refused.code, Some(70), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&format!("`fanin store repair {dir}`")), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("--no-store"), "{}", refused.stderr);
+    fs::write(&file, &sound).unwrap();
+    assert_eq!(place.fanin(&["resume", "--quiet", &id]).code, Some(1));
+    assert_eq!((place.ran("second"), place.ran("fourth")), (1, 1));
+}
+
 // ST-3
 #[test]
 fn a_row_that_is_not_what_the_log_says_is_damage() {
