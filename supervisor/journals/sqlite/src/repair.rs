@@ -42,8 +42,9 @@ pub struct Repaired {
 ///
 /// # Errors
 ///
-/// [`JournalError::Owned`] where a process has it; [`JournalError::Damaged`] or [`JournalError::Foreign`] where nothing
-/// can be read at all; [`JournalError::Io`] and [`JournalError::Full`]. Nothing is changed then, and no copy stays.
+/// [`JournalError::Owned`] where a process has it; [`JournalError::Damaged`] or [`JournalError::Foreign`] where
+/// nothing can be read at all; [`JournalError::Io`] and [`JournalError::Full`]. No copy stays then, unless the loss
+/// was committed already and only the high-water mark could not be written.
 pub fn repair_accept_loss(dir: impl AsRef<Path>, log: &LogId) -> Result<Repaired, JournalError> {
     let layout = Layout::of(dir.as_ref());
     database::refuse_unowned(&layout)?;
@@ -79,7 +80,7 @@ pub fn repair_accept_loss(dir: impl AsRef<Path>, log: &LogId) -> Result<Repaired
     Ok(Repaired { lost, kept: Some(kept), log: meta.log, head, next: meta.head.next() })
 }
 
-/// Tries what [`repair_accept_loss`] would do, on a copy that is gone afterwards, and says what would be lost.
+/// Tries what [`repair_accept_loss`] would do, on a copy that goes again, and says what would be lost.
 ///
 /// # Errors
 ///
@@ -221,7 +222,7 @@ fn vanished(were: Sum, are: Sum, named: u64, what: &str) -> Option<String> {
     (missing > 0).then(|| format!("{missing} {what} that are gone"))
 }
 
-/// The store as it was, file by file, in a folder of its own. It goes when this is dropped, unless it is kept.
+/// The store as it was, file by file, in a folder of its own. It goes when this is dropped, unless kept.
 struct Copied<'l> {
     layout: &'l Layout,
     dir: PathBuf,
@@ -263,7 +264,7 @@ impl Drop for Copied<'_> {
             return;
         }
         if let Err(error) = fs::remove_dir_all(&self.dir) {
-            tracing::warn!(%error, copy = %self.dir.display(), "the copy of a store that was not repaired stays");
+            tracing::warn!(%error, copy = %self.dir.display(), "the copy of the store stays");
         }
     }
 }
