@@ -167,7 +167,7 @@ fn repair(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
     Ok(Exit::Done)
 }
 
-/// Gives a copy a name of its own. A store that is none stays as it is.
+/// Gives a copy a name of its own. A store that is none keeps its own.
 fn adopt(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
     let options = Options { adopt: true, ..Options::default() };
     Box::new(SqliteJournal::open(&place.dir, &options)?).close()?;
