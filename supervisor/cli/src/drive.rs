@@ -36,8 +36,14 @@ pub(crate) enum DriveError {
     #[error("signals cannot be caught: {0}")]
     Signals(#[source] io::Error),
     /// Nothing was started.
-    #[error("{0}; --no-store runs without one")]
-    Store(#[source] JournalError),
+    #[error("{error}{way_out}")]
+    Store {
+        /// What is wrong with it.
+        #[source]
+        error: JournalError,
+        /// What helps beside that, in words of the command that was given.
+        way_out: String,
+    },
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]
@@ -62,7 +68,7 @@ impl DriveError {
     pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::Signals(_) => "signals",
-            Self::Store(error) => error.code(),
+            Self::Store { error, .. } => error.code(),
             Self::Start(error) => error.code(),
             Self::Session(error) => error.code(),
             Self::Launch(error) => error.code(),
@@ -78,10 +84,10 @@ impl DriveError {
     pub(crate) const fn exit(&self) -> Exit {
         match self {
             Self::StillAlive => Exit::Unreaped,
-            Self::Store(JournalError::Owned { .. })
+            Self::Store { error: JournalError::Owned { .. }, .. }
             | Self::Start(StartError::Store(JournalError::Owned { .. })) => Exit::Owned,
             Self::Signals(_)
-            | Self::Store(_)
+            | Self::Store { .. }
             | Self::Start(_)
             | Self::Session(_)
             | Self::Launch(_)
@@ -123,7 +129,13 @@ pub(crate) async fn run(
     let mut builder = Supervisor::builder().runner(SubprocessRunner::with_shim(SELF)).slots(plan.concurrency);
     // Here and not before: a run that was refused has left nothing.
     if let Some(keep) = prepared.keep.as_mut().filter(|_| !args.no_store) {
-        builder = builder.journal(keep.store().map_err(DriveError::Store)?);
+        let is_new = keep.is_new();
+        let store = keep.store().map_err(|error| {
+            let way_out =
+                if is_new { "; --no-store runs without one".to_owned() } else { keep.way_out(&error) };
+            DriveError::Store { error, way_out }
+        })?;
+        builder = builder.journal(store);
     }
     let supervisor = builder.start().await?;
     let patience = Patience::new(args.drain, prepared.parent.as_ref());

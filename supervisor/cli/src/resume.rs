@@ -87,7 +87,13 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
         let problem = format!("resume: {group} has no store; `fanin run --again {group}` runs it again");
         return Err(Refused::one(problem));
     }
-    let stored = read(&run.folder).map_err(refused)?;
+    let stored = read(&run.folder).map_err(|error| {
+        let way_out = match &error {
+            LookError::Store(damage) => crate::keep::way_out(&run.folder, damage),
+            _ => String::new(),
+        };
+        Refused { exit: error.exit(), ..Refused::one(format!("{error}{way_out}")) }
+    })?;
     let is_owed = stored.group(&run.group).is_none_or(|group| !group.is_taken && group.voided.is_none());
     if !stored.is_interrupted() || !is_owed {
         let group = &run.group;
