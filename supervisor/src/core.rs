@@ -254,7 +254,10 @@ impl Core {
         mut launch: Launch,
         works: Works,
     ) -> Result<Launched, CallError> {
-        if let Some(no_room) = self.store.as_ref().and_then(|store| store.committed.no_room()) {
+        if let Some(no_room) = self.store.as_ref().and_then(|store| store.committed.no_room())
+            // A launch that is known takes nothing new on.
+            && !self.look(|state| state.knows_group(&launch.group))?
+        {
             return Err(no_room);
         }
         let change = move |gated: &mut Gated, released: &mut Released| {
@@ -419,7 +422,7 @@ impl Core {
     }
 
     /// Why nothing is decided any more, where the store failed.
-    fn failure(&self) -> Option<CallError> {
+    pub(crate) fn failure(&self) -> Option<CallError> {
         self.store.as_ref()?.committed.failure()
     }
 

@@ -98,7 +98,9 @@ impl Waiter {
     ///
     /// Cancel safe: the answer stays here.
     pub(crate) async fn answer(&mut self) -> Result<Answer, WaitError> {
-        (&mut self.answer).await.map_err(|_| WaitError::Closed)
+        // Where the store failed, that is why nobody answers.
+        let closed = |_| self.handle.core().failure().map_or(WaitError::Closed, WaitError::Call);
+        (&mut self.answer).await.map_err(closed)
     }
 
     /// The answer, or the end of the limit; an answer that is there wins.

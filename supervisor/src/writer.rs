@@ -223,8 +223,10 @@ impl Writer {
             return unsaved;
         }
         let mut bytes = 0;
+        // Those of now alone: one that is written to meanwhile is listed again, and of each there is one part a commit.
+        let mut listed = std::mem::take(&mut *self.store.outputs.lock());
         while bytes < OUTPUTS_SAVE_BYTES_MAX
-            && let Some(output) = { self.store.outputs.lock().pop_front() }
+            && let Some(output) = listed.pop_front()
         {
             if let Some(part) = output.unsaved(OUTPUT_SAVE_BYTES_MAX) {
                 bytes += part.bytes;
@@ -232,7 +234,11 @@ impl Writer {
             }
         }
         // The others have waited already, but not for longer than those that come now.
-        if !self.store.outputs.lock().is_empty() {
+        if !listed.is_empty() {
+            let mut outputs = self.store.outputs.lock();
+            listed.append(&mut outputs);
+            *outputs = listed;
+            drop(outputs);
             self.store.bell.ring_later();
         }
         unsaved

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fanin_sqlite::StoreReader;
 use fanin_supervisor::journal::{JournalReader, StoredOutput};
 use fanin_supervisor::protocol::limits::{FINISHED_JOBS, OUTPUT_BYTES_MAX, OUTPUT_SAVE_BYTES_MAX};
 use fanin_supervisor::protocol::{Cause, JobId, Lifetime, Status};
@@ -86,6 +87,39 @@ async fn what_a_running_job_puts_out_comes_into_its_store_and_is_followed_there(
     assert_eq!(text(follow.next_page().unwrap()).as_deref(), Some("end"));
     assert_eq!((follow.next_page().unwrap(), follow.is_over()), (None, true));
     assert!(looked.follow(&id("b"), 0).is_none());
+    supervisor.shutdown().await;
+}
+
+// B59: one that writes on while its text is taken up is taken up once a commit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn jobs_that_write_without_a_pause_are_saved_piece_by_piece() {
+    let dir = tempfile::tempdir().unwrap();
+    let supervisor = start_over(dir.path()).await;
+    let session = supervisor.session("parent").await.unwrap();
+    let enough = Gate::new();
+    let floods = (0..3).map(|_| {
+        let enough = enough.clone();
+        JobSpec::run("flood", move |context: RunContext| async move {
+            while !enough.is_open() {
+                context.write([b'y'; 4_096]);
+                tokio::task::yield_now().await;
+            }
+            Ok(().into())
+        })
+    });
+    let group = session.fan_out(floods).await.unwrap();
+    let reader = StoreReader::open(dir.path()).unwrap();
+    for life in group.lifetimes() {
+        let saved = || reader.output(*life).unwrap().map_or(0, |output| output.total);
+        let whole = 8 * OUTPUT_SAVE_BYTES_MAX as u64;
+        let is_over = || {
+            supervisor.list(&JobFilter::default()).unwrap().jobs.iter().any(|job| job.ended_at_ms.is_some())
+        };
+        until("it is saved, many times over", || saved() > whole || is_over()).await;
+    }
+    enough.open();
+    let result = group.wait(STUCK).await.unwrap();
+    assert_eq!(result.counts.completed, 3);
     supervisor.shutdown().await;
 }
 

@@ -5,9 +5,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use fanin_protocol::limits::GROUP_MEMBERS_MAX;
 
+use crate::demo;
 use crate::duration;
 use crate::look::Look;
 use crate::plan::FailOn;
@@ -244,7 +246,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Asked, 
         Command::Run(args) => args,
         Command::Resume(args) => return Ok(Asked::Resume(args)),
         Command::Look(look) => return Ok(Asked::Look(look)),
-        Command::Demo { part } => return Ok(Asked::Demo(part)),
+        Command::Demo { part } => return demo(part).map(Asked::Demo),
     };
     let places = |id: &str| {
         let run = matches.subcommand_matches("run");
@@ -255,6 +257,39 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Asked, 
     let mut inline: Vec<_> = lines.chain(tasks).collect();
     inline.sort_by_key(|(place, _)| *place);
     Ok(Asked::Run(args, inline.into_iter().map(|(_, inline)| inline).collect()))
+}
+
+/// The words of `fanin demo`, which has none for people.
+fn demo(part: Vec<String>) -> Result<Vec<String>, clap::Error> {
+    let refused = match part.as_slice() {
+        [] => return Ok(part),
+        [name, _] if demo::PARTS.contains(&name.as_str()) => return Ok(part),
+        [word, ..] => format!("unexpected argument '{word}' found"),
+    };
+    let mut command = Cli::command();
+    command.build();
+    // The command is there: its words were just read.
+    let mut demo = command.find_subcommand("demo").cloned().unwrap_or(command);
+    Err(demo.error(ErrorKind::UnknownArgument, refused))
+}
+
+/// The command that words name, as they are written before its own words: `fanin store check`.
+pub(crate) fn named(words: impl IntoIterator<Item = OsString>) -> String {
+    let mut command = Cli::command();
+    let mut name = command.get_name().to_owned();
+    for word in words.into_iter().skip(1) {
+        let word = word.to_string_lossy();
+        let Some(next) = command.find_subcommand(&*word) else {
+            // A flag may stand before a command; whatever else does is none.
+            if word.starts_with('-') {
+                continue;
+            }
+            break;
+        };
+        name = format!("{name} {}", next.get_name());
+        command = next.clone();
+    }
+    name
 }
 
 fn concurrency(text: &str) -> Result<usize, String> {

@@ -60,6 +60,9 @@ const AGENTS: [(&str, &str, &str, Resume); 5] = [
 /// How many have finished when the supervisor is killed.
 const FINISHED: usize = 2;
 
+/// What the parts are called among the processes that play them.
+pub(crate) const PARTS: [&str; 2] = ["first", "second"];
+
 /// Which part of it a process plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -96,10 +99,40 @@ impl Drop for Folder {
 
 /// Plays both parts, and tells what happens.
 fn tell() -> Result<(), DemoError> {
+    let mut told = Told::default();
+    play_both(&mut told)?;
+    told.end()
+}
+
+/// What the demo tells to whoever started it. It goes on where that cannot be written: what it started has to end.
+#[derive(Default)]
+struct Told {
+    /// The first line that was lost, by its error.
+    lost: Option<io::Error>,
+}
+
+impl Told {
+    fn line(&mut self, text: &str) {
+        let mut out = io::stdout();
+        if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
+            self.lost.get_or_insert(error);
+        }
+    }
+
+    /// That nobody reads any more is no failure.
+    fn end(self) -> Result<(), DemoError> {
+        match self.lost {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failed("standard output")(error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn play_both(told: &mut Told) -> Result<(), DemoError> {
     let started = Instant::now();
     let folder = Folder(std::env::temp_dir().join(format!("fanin-demo-{}", uuid::Uuid::new_v4().simple())));
     let names: Vec<&str> = AGENTS.iter().map(|(name, ..)| *name).collect();
-    line(&format!("launch    {} agents as one group: {}", names.len(), names.join(", ")));
+    told.line(&format!("launch    {} agents as one group: {}", names.len(), names.join(", ")));
 
     let (mut first, mut heard) = begin(Part::First, &folder.0)?;
     let mut log = None;
@@ -108,7 +141,7 @@ fn tell() -> Result<(), DemoError> {
         match heard.next()?.split_once(' ') {
             Some(("log", name)) => log = LogId::parse(name).ok(),
             Some(("finished", name)) => {
-                line(&format!("finished  {name}"));
+                told.line(&format!("finished  {name}"));
                 finished.push(name.to_owned());
             }
             _ => {}
@@ -118,19 +151,21 @@ fn tell() -> Result<(), DemoError> {
     let table = Table::default();
     let alive = table.of_log(&log).len();
     first.kill().and_then(|()| first.wait()).map_err(failed("the kill"))?;
-    line(&format!("kill -9   the supervisor, with {} agents at work", AGENTS.len() - FINISHED));
+    told.line(&format!("kill -9   the supervisor, with {} agents at work", AGENTS.len() - FINISHED));
     if alive == 0 {
         return Err(failed("the agents")("none was at work when the supervisor was killed"));
     }
 
-    line("resume    another supervisor opens the store");
+    told.line("resume    another supervisor opens the store");
     let (mut second, mut heard) = begin(Part::Second, &folder.0)?;
     let mut woken = Vec::new();
     let mut outcomes = BTreeMap::new();
     loop {
         let said = heard.next()?;
         match said.split_once(' ') {
-            Some(("again", name)) => line(&format!("again     {name} is started once more (resume = rerun)")),
+            Some(("again", name)) => {
+                told.line(&format!("again     {name} is started once more (resume = rerun)"))
+            }
             Some(("wake", group)) => woken.push(group.to_owned()),
             Some(("result", rest)) => {
                 let (name, summary) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -142,13 +177,13 @@ fn tell() -> Result<(), DemoError> {
     }
     let ended = second.wait().map_err(failed("the second supervisor"))?;
     ensure("the end of the second supervisor", ended.code(), Some(0))?;
-    line(&format!("woken     {} time, with one result in the order of the launch:", woken.len()));
+    told.line(&format!("woken     {} time, with one result in the order of the launch:", woken.len()));
     for (name, _, _, _) in AGENTS {
-        line(&format!("            {name:<8}{}", outcomes.get(name).map_or("missing", String::as_str)));
+        told.line(&format!("            {name:<8}{}", outcomes.get(name).map_or("missing", String::as_str)));
     }
     let left = table.of_log(&log).into_iter().filter(|entry| !entry.is_defunct).count();
     check(&finished, &woken, &outcomes, left)?;
-    line(&format!(
+    told.line(&format!(
         "\nlaunched {}, finished {}, woken {}, left running {left}  ({:.1} s)",
         AGENTS.len(),
         outcomes.len(),
@@ -175,6 +210,7 @@ fn check(
     ensure("processes that are left running", left, 0)
 }
 
+/// Says something to the process that plays the other parts.
 fn line(text: &str) {
     // Nobody is left to read it where this fails.
     let _ = writeln!(io::stdout(), "{text}");

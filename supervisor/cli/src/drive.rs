@@ -37,8 +37,14 @@ pub(crate) enum DriveError {
     #[error("signals cannot be caught: {0}")]
     Signals(#[source] io::Error),
     /// Nothing was started.
-    #[error("{0}; --no-store runs without one")]
-    Store(#[source] JournalError),
+    #[error("{error}{way_out}")]
+    Store {
+        /// What is wrong with it.
+        #[source]
+        error: JournalError,
+        /// What helps beside that, in words of the command that was given.
+        way_out: String,
+    },
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]
@@ -63,7 +69,7 @@ impl DriveError {
     pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::Signals(_) => "signals",
-            Self::Store(error) => error.code(),
+            Self::Store { error, .. } => error.code(),
             Self::Start(error) => error.code(),
             Self::Session(error) => error.code(),
             Self::Launch(error) => error.code(),
@@ -79,10 +85,10 @@ impl DriveError {
     const fn is_before_launch(&self) -> bool {
         match self {
             // Whose store it is, or what it holds by now, is not known.
-            Self::Store(JournalError::Owned { .. })
+            Self::Store { error: JournalError::Owned { .. }, .. }
             | Self::Start(StartError::Store(JournalError::Owned { .. }))
             | Self::Launch(LaunchError::Call(CallError::Store(_) | CallError::Poisoned)) => false,
-            Self::Store(_) | Self::Start(_) | Self::Session(_) | Self::Launch(_) => true,
+            Self::Store { .. } | Self::Start(_) | Self::Session(_) | Self::Launch(_) => true,
             Self::Signals(_)
             | Self::Watch(_)
             | Self::Wait(_)
@@ -96,10 +102,10 @@ impl DriveError {
     pub(crate) const fn exit(&self) -> Exit {
         match self {
             Self::StillAlive => Exit::Unreaped,
-            Self::Store(JournalError::Owned { .. })
+            Self::Store { error: JournalError::Owned { .. }, .. }
             | Self::Start(StartError::Store(JournalError::Owned { .. })) => Exit::Owned,
             Self::Signals(_)
-            | Self::Store(_)
+            | Self::Store { .. }
             | Self::Start(_)
             | Self::Session(_)
             | Self::Launch(_)
@@ -146,7 +152,13 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
     let mut builder = Supervisor::builder().runner(SubprocessRunner::with_shim(SELF)).slots(plan.concurrency);
     // Here and not before: a run that was refused has left nothing.
     if let Some(keep) = prepared.keep.as_mut().filter(|_| !args.no_store) {
-        builder = builder.journal(keep.store().map_err(DriveError::Store)?);
+        let is_new = keep.is_new();
+        let store = keep.store().map_err(|error| {
+            let way_out =
+                if is_new { "; --no-store runs without one".to_owned() } else { keep.way_out(&error) };
+            DriveError::Store { error, way_out }
+        })?;
+        builder = builder.journal(store);
     }
     let supervisor = builder.start().await?;
     let patience = Patience::new(args.drain, prepared.parent.as_ref());

@@ -65,8 +65,10 @@ pub(crate) fn run(args: &EventsArgs, out: &mut dyn Write) -> Result<Exit, LookEr
 /// The first record that is wanted.
 fn from(place: &str, log: Option<&LogId>, head: Seq) -> Result<Seq, LookError> {
     let wrong = |problem: String| Err(LookError::From(problem));
+    let above = |seq: Seq| wrong(format!("{seq} is above the newest record, {head}; begin with 1"));
     if let Ok(seq) = place.parse() {
-        return Ok(Seq(seq));
+        // The first may be waited for where there is none yet.
+        return if Seq(seq) > head.max(Seq(1)) { above(Seq(seq)) } else { Ok(Seq(seq)) };
     }
     match place.parse::<Cursor>() {
         Err(error) => wrong(format!("{error}; write a number or LOG:SEQ")),
@@ -75,9 +77,7 @@ fn from(place: &str, log: Option<&LogId>, head: Seq) -> Result<Seq, LookError> {
             cursor.log,
             log.map(ToString::to_string).unwrap_or_default()
         )),
-        Ok(cursor) if cursor.seq > head => {
-            wrong(format!("{} is above the newest record, {head}; begin with 1", cursor.seq))
-        }
+        Ok(cursor) if cursor.seq > head => above(cursor.seq),
         Ok(cursor) => Ok(cursor.seq.next()),
     }
 }

@@ -79,15 +79,17 @@ pub(crate) fn error(code: &str, message: &str, hint: Option<&str>) -> String {
     serde_json::to_string(&Document { schema: "fanin.error/1", fault }).unwrap_or_default()
 }
 
-/// The document of a command line that is none: the parser's sentence, and its tip as the way out.
-pub(crate) fn usage(error: &clap::Error) -> String {
+/// The document of a command line that is none: the parser's sentence, and its tip as the way out, else the help of
+/// `command`.
+pub(crate) fn usage(error: &clap::Error, command: &str) -> String {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let ends = ["\n\n  tip: ", "\n\nUsage: ", "\n\nFor more information"].map(|end| text.find(end));
     let (message, rest) = text.split_at(ends.into_iter().flatten().min().unwrap_or(text.len()));
     let tip = rest.lines().find_map(|line| line.strip_prefix("  tip: "));
-    let hint = tip.unwrap_or("`fanin run --help` shows every word, with examples");
-    self::error(Exit::Usage.name(), message.trim_end(), Some(hint))
+    let examples = if matches!(command, "fanin" | "fanin run") { ", with examples" } else { "" };
+    let help = format!("`{command} --help` shows every word{examples}");
+    self::error(Exit::Usage.name(), message.trim_end(), Some(tip.unwrap_or(&help)))
 }
 
 #[cfg(test)]

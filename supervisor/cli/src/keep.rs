@@ -92,6 +92,16 @@ impl Keep {
         SqliteJournal::open(&self.folder, &Options::default())
     }
 
+    /// True until the store of a run that begins is opened; never for one that was interrupted.
+    pub(crate) const fn is_new(&self) -> bool {
+        self.owner.is_some()
+    }
+
+    /// What helps where its store is refused, beside what the error says.
+    pub(crate) fn way_out(&self, error: &JournalError) -> String {
+        way_out(&self.folder, error)
+    }
+
     /// The state folder that it is in.
     pub(crate) fn state(&self) -> PathBuf {
         self.state.clone()
@@ -132,6 +142,16 @@ impl Begun {
         for entry in entries.flatten().filter(|entry| !is_kept(&entry.file_name())) {
             let _ = std::fs::remove_file(entry.path());
         }
+    }
+}
+
+/// What helps where the store in a folder cannot be read, beside what the error says.
+pub(crate) fn way_out(folder: &Path, error: &JournalError) -> String {
+    match error {
+        JournalError::Damaged { .. } => {
+            format!("; `fanin store repair {}` says how to go on", folder.display())
+        }
+        _ => String::new(),
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) enum Look {
     Output(OutputArgs),
     /// Print the records of a run
     Events(EventsArgs),
-    /// Check a store, or go on with what is left of a damaged one
+    /// Check a store, go on with what is left of a damaged one, or take over a copy
     #[command(subcommand)]
     Store(StoreCommand),
     /// Find tool calls, messages and jobs that a crash left open in transcripts, and close them

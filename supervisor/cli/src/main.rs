@@ -251,7 +251,11 @@ fn usage(stderr: &Stderr, error: &clap::Error) -> Ended {
         return Ended::new(Exit::Done, false);
     }
     let is_json = wants_json();
-    stderr.say(&if is_json { json::usage(error) } else { error.to_string().trim_end().to_owned() });
+    stderr.say(&if is_json {
+        json::usage(error, &args::named(std::env::args_os()))
+    } else {
+        error.to_string().trim_end().to_owned()
+    });
     Ended::new(Exit::Usage, is_json)
 }
 

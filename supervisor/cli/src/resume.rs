@@ -88,7 +88,13 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
         let problem = format!("resume: {group} has no store; `fanin run --again {group}` runs it again");
         return Err(Refused::one(problem));
     }
-    let stored = read(&run.folder).map_err(refused)?;
+    let stored = read(&run.folder).map_err(|error| {
+        let way_out = match &error {
+            LookError::Store(damage) => crate::keep::way_out(&run.folder, damage),
+            _ => String::new(),
+        };
+        Refused { exit: error.exit(), ..Refused::one(format!("{error}{way_out}")) }
+    })?;
     if !is_owing(&stored, &run.group) {
         let group = &run.group;
         let problem = format!("resume: {group} is over; `fanin show {group}` shows what came of it");

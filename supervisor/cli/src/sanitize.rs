@@ -83,12 +83,12 @@ impl Outcome {
 ///
 /// # Errors
 ///
-/// [`LookError`], where the store that was named cannot be used. Of several, one that cannot be is shown among the others,
-/// and makes the exit code.
+/// [`LookError`], where the store that was named cannot be used, or none is where a variable says. Of several, one that
+/// cannot be is shown among the others, and makes the exit code.
 pub(crate) fn run(args: &SanitizeArgs, out: &mut dyn Write, warn: &dyn Fn(&str)) -> Result<Exit, LookError> {
     let stores = match &args.path {
         Some(path) => vec![named(path)?],
-        None => known(&|name| env::var_os(name)),
+        None => known(&|name| env::var_os(name))?,
     };
     let is_named = args.path.is_some();
     let mut outcomes = Vec::new();
@@ -129,6 +129,7 @@ pub(crate) const fn of_error(error: &SanitizeError) -> Exit {
     match error {
         SanitizeError::InUse { .. } | SanitizeError::Changed(_) => Exit::Owned,
         SanitizeError::None(_)
+        | SanitizeError::NotThere { .. }
         | SanitizeError::Empty(_)
         | SanitizeError::Unknown { .. }
         | SanitizeError::Version { .. }
@@ -157,11 +158,14 @@ fn named(path: &Path) -> Result<(&'static dyn Format, PathBuf), SanitizeError> {
 }
 
 /// All stores that lie where they are made.
-fn known(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<(&'static dyn Format, PathBuf)> {
-    FORMATS
-        .iter()
-        .flat_map(|format| format.places(variable).into_iter().map(|path| (*format, path)))
-        .collect()
+fn known(
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Vec<(&'static dyn Format, PathBuf)>, SanitizeError> {
+    let mut stores = Vec::new();
+    for format in FORMATS {
+        stores.extend(format.places(variable)?.into_iter().map(|path| (format, path)));
+    }
+    Ok(stores)
 }
 
 fn handle(args: &SanitizeArgs, format: &'static dyn Format, path: PathBuf) -> Outcome {

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use fanin_protocol::{LogId, layout};
-use fanin_sqlite::{Owner, Report, check, repair_accept_loss};
-use fanin_supervisor::journal::JournalError;
+use fanin_sqlite::{Options, Owner, Report, SqliteJournal, check, repair_accept_loss, try_repair};
+use fanin_supervisor::journal::{Journal, JournalError};
 use fanin_supervisor::stored::LogFold;
 
 use crate::exit::Exit;
@@ -19,6 +19,8 @@ pub(crate) enum StoreCommand {
     Check(CheckArgs),
     /// Go on with what can be read of a damaged store; as it was it stays beside it
     Repair(RepairArgs),
+    /// Take over a store that is a copy, as one of its own: its run can be resumed then
+    Adopt(AdoptArgs),
 }
 
 /// The words of `fanin store check`.
@@ -41,7 +43,15 @@ pub(crate) struct RepairArgs {
     accept_loss: bool,
 }
 
-/// Checks or repairs.
+/// The words of `fanin store adopt`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AdoptArgs {
+    /// Its folder; what still runs of the store that it is a copy of is stopped when it is resumed
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+/// Checks, repairs or adopts.
 ///
 /// # Errors
 ///
@@ -57,6 +67,7 @@ pub(crate) fn run(command: &StoreCommand, out: &mut dyn Write) -> Result<Exit, L
             let place = places.newest()?;
             if args.accept_loss { repair(place, out) } else { offer(place, out) }
         }
+        StoreCommand::Adopt(args) => adopt(places(Some(&args.dir))?.newest()?, out),
     }
 }
 
@@ -122,18 +133,30 @@ fn look(place: &Place) -> Result<Looked, JournalError> {
 fn offer(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
     match look(place) {
         Ok(looked) => nothing_to_repair(place, &looked.rows, out),
-        Err(error @ JournalError::Damaged { .. }) => {
-            writeln!(out, "{error}")?;
-            writeln!(out, "nothing was changed; --accept-loss goes on without what cannot be read")?;
-            Ok(Exit::Internal)
-        }
+        Err(damage @ JournalError::Damaged { .. }) => match try_repair(&place.dir) {
+            Ok(_) => {
+                writeln!(out, "{damage}")?;
+                writeln!(out, "nothing was changed; --accept-loss goes on without what cannot be read")?;
+                Ok(Exit::Internal)
+            }
+            Err(JournalError::Damaged { .. } | JournalError::Foreign { .. }) => hopeless(place, &damage, out),
+            Err(error) => Err(error.into()),
+        },
         Err(error) => Err(error.into()),
     }
 }
 
 fn repair(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
     let log = LogId::from_uuid(uuid::Uuid::new_v4().into_bytes());
-    let repaired = repair_accept_loss(&place.dir, &log)?;
+    let repaired = match repair_accept_loss(&place.dir, &log) {
+        Ok(repaired) => repaired,
+        Err(error @ (JournalError::Damaged { .. } | JournalError::Foreign { .. })) => match look(place) {
+            Err(damage @ JournalError::Damaged { .. }) => return hopeless(place, &damage, out),
+            // Another program's, or a newer one's.
+            Ok(_) | Err(_) => return Err(error.into()),
+        },
+        Err(error) => return Err(error.into()),
+    };
     let Some(kept) = repaired.kept else {
         return nothing_to_repair(place, &look(place)?.rows, out);
     };
@@ -142,6 +165,22 @@ fn repair(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
     writeln!(out, "its log goes on at record {}{name}", repaired.next)?;
     writeln!(out, "as it was it is in {}", kept.display())?;
     Ok(Exit::Done)
+}
+
+/// Gives a copy a name of its own. A store that is none keeps its own.
+fn adopt(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
+    let options = Options { adopt: true, ..Options::default() };
+    Box::new(SqliteJournal::open(&place.dir, &options)?).close()?;
+    writeln!(out, "{}: a store of its own", place.name)?;
+    Ok(Exit::Done)
+}
+
+/// Says that a repair has nothing to go on with.
+fn hopeless(place: &Place, damage: &JournalError, out: &mut dyn Write) -> Result<Exit, LookError> {
+    writeln!(out, "{damage}")?;
+    writeln!(out, "nothing was changed: no repair can go on from what is left of it")?;
+    writeln!(out, "a backup helps; without one, remove the folder {}", place.dir.display())?;
+    Ok(Exit::Internal)
 }
 
 /// Every record and row is as it was written.

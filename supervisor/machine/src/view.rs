@@ -143,6 +143,11 @@ impl State {
         job.last.as_ref()?.details.as_ref()?.output.clone()
     }
 
+    /// True where there is a group of this id.
+    pub fn knows_group(&self, group: &GroupId) -> bool {
+        self.facts.group_key(group).is_some()
+    }
+
     /// How many runs this life of a job has had; 0 where it is not known.
     pub fn runs_of(&self, lifetime: Lifetime) -> u32 {
         self.facts.job_of_lifetime(lifetime).and_then(|key| self.job(key)).map_or(0, |job| job.runs)

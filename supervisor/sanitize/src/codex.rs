@@ -199,8 +199,8 @@ impl Format for Codex {
     }
 
     /// None: each session has a file of its own, and there are many. They are looked at by name.
-    fn places(&self, _variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-        Vec::new()
+    fn places(&self, _variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<PathBuf>, SanitizeError> {
+        Ok(Vec::new())
     }
 
     fn is_one(&self, path: &Path) -> Result<bool, SanitizeError> {

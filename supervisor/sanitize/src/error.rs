@@ -9,6 +9,14 @@ pub enum SanitizeError {
     /// Nothing is there.
     #[error("there is no store at {0}")]
     None(PathBuf),
+    /// Nothing is where a variable says.
+    #[error("there is no store at {path}, which ${variable} names")]
+    NotThere {
+        /// Where.
+        path: PathBuf,
+        /// The variable.
+        variable: &'static str,
+    },
     /// A file without content.
     #[error("{0} is empty")]
     Empty(PathBuf),
@@ -102,7 +110,7 @@ impl SanitizeError {
     /// A stable name; each has a row in `docs/errors.md`.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::None(_) => "sanitize_none",
+            Self::None(_) | Self::NotThere { .. } => "sanitize_none",
             Self::Empty(_) => "sanitize_empty",
             Self::Unknown { .. } => "sanitize_unknown",
             Self::Version { .. } => "sanitize_version",

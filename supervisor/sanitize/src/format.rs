@@ -14,7 +14,11 @@ pub trait Format {
     fn name(&self) -> &'static str;
 
     /// Where such stores lie on this machine; `variable` looks a variable up. Only what is there is listed.
-    fn places(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf>;
+    ///
+    /// # Errors
+    ///
+    /// [`SanitizeError::NotThere`], where a variable names a file and none is there.
+    fn places(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<PathBuf>, SanitizeError>;
 
     /// True where this is one, of whatever version.
     ///

@@ -27,31 +27,33 @@ impl Format for OpenCode {
         "opencode"
     }
 
-    fn places(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    fn places(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<PathBuf>, SanitizeError> {
         let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let absolute = |name| path(name).filter(|path| path.is_absolute());
         let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
         let data = data.map(|data| data.join("opencode"));
-        let named = path("OPENCODE_DB").and_then(|named| match named.is_absolute() {
-            true => Some(named),
-            false => Some(data.as_ref()?.join(named)),
-        });
-        let is_named = named.is_some();
-        let mut places: Vec<PathBuf> = match (named, &data) {
-            (Some(named), _) => vec![named],
-            // A build of another channel than the released ones has a name of its own.
-            (None, Some(data)) => {
-                fs::read_dir(data).into_iter().flatten().flatten().map(|e| e.path()).collect()
+        if let Some(named) = path(VARIABLE) {
+            // It is in memory alone then, and leaves nothing.
+            if named.as_os_str() == ":memory:" {
+                return Ok(Vec::new());
             }
-            (None, None) => Vec::new(),
-        };
+            let is_known = data.is_some() || named.is_absolute();
+            // Joining leaves a path that is absolute as it is.
+            let path = data.unwrap_or_default().join(named);
+            return match is_known && path.is_file() {
+                true => Ok(vec![path]),
+                false => Err(SanitizeError::NotThere { path, variable: VARIABLE }),
+            };
+        }
+        // A build of another channel than the released ones has a name of its own.
+        let there = data.iter().filter_map(|data| fs::read_dir(data).ok()).flatten().flatten();
         let is_one = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            path.is_file() && (is_named || is_name(&name))
+            path.is_file() && is_name(&name)
         };
-        places.retain(is_one);
+        let mut places: Vec<PathBuf> = there.map(|entry| entry.path()).filter(is_one).collect();
         places.sort();
-        places
+        Ok(places)
     }
 
     fn is_one(&self, path: &Path) -> Result<bool, SanitizeError> {
@@ -77,6 +79,9 @@ impl Format for OpenCode {
         Ok(Box::new(Opened { connection, path: path.to_owned() }))
     }
 }
+
+/// What names the database, where somebody wants it elsewhere.
+const VARIABLE: &str = "OPENCODE_DB";
 
 fn is_name(name: &str) -> bool {
     name == "opencode.db" || (name.starts_with("opencode-") && name.ends_with(".db"))
@@ -170,14 +175,24 @@ mod tests {
             let set = set.to_vec();
             OpenCode.places(&move |name| set.iter().find(|(known, _)| *known == name).map(|(_, v)| v.clone()))
         };
+        let found = |set: &[(&str, OsString)]| places(set).unwrap();
         let home_is = ("HOME", home.path().as_os_str().to_owned());
         assert_eq!(
-            places(std::slice::from_ref(&home_is)),
+            found(std::slice::from_ref(&home_is)),
             [data.join("opencode-dev.db"), data.join("opencode.db")]
         );
-        assert_eq!(places(&[("XDG_DATA_HOME", home.path().join(".local/share").into())]).len(), 2);
-        assert_eq!(places(&[home_is.clone(), ("OPENCODE_DB", "x.db".into())]), [data.join("x.db")]);
-        assert!(places(&[home_is, ("OPENCODE_DB", "/nowhere/at/all.db".into())]).is_empty());
-        assert!(places(&[]).is_empty());
+        assert_eq!(found(&[("XDG_DATA_HOME", home.path().join(".local/share").into())]).len(), 2);
+        assert_eq!(found(&[home_is.clone(), ("OPENCODE_DB", "x.db".into())]), [data.join("x.db")]);
+        assert!(found(&[home_is.clone(), ("OPENCODE_DB", ":memory:".into())]).is_empty());
+        assert!(found(&[]).is_empty());
+        for (named, path) in [
+            ("/nowhere/at/all.db".into(), PathBuf::from("/nowhere/at/all.db")),
+            ("y.db".into(), data.join("y.db")),
+            (data.clone().into(), data),
+        ] {
+            let error = places(&[home_is.clone(), ("OPENCODE_DB", named)]).unwrap_err();
+            let said = format!("there is no store at {}, which $OPENCODE_DB names", path.display());
+            assert_eq!((error.code(), error.to_string()), ("sanitize_none", said));
+        }
     }
 }

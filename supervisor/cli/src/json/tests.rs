@@ -7,24 +7,42 @@ use fanin_protocol::{Cause, Code, Status, Threshold};
 use serde_json::Value;
 
 use super::*;
-use crate::args::Cli;
+use crate::args::{Cli, named};
 use crate::plan::Carried;
 use crate::tasks::Origin;
 use crate::testing::{entry, result, with_output};
 
 fn refused(words: &[&str]) -> Value {
-    let error = Cli::command().try_get_matches_from([&["fanin", "run"], words].concat()).unwrap_err();
-    serde_json::from_str(&usage(&error)).unwrap()
+    let words = [&["fanin"], words].concat();
+    let error = Cli::command().try_get_matches_from(&words).unwrap_err();
+    serde_json::from_str(&usage(&error, &named(words.iter().map(Into::into)))).unwrap()
 }
 
 #[test]
 fn a_refused_command_line_is_one_sentence_and_a_way_out() {
-    let near = refused(&["--concurency", "3", "x"]);
+    let near = refused(&["run", "--concurency", "3", "x"]);
     assert_eq!(near["message"], "unexpected argument '--concurency' found");
     assert_eq!(near["hint"], "a similar argument exists: '--concurrency'");
-    let other = refused(&["--fail-on", "always", "x"]);
+    let other = refused(&["run", "--fail-on", "always", "x"]);
     assert_eq!(other["message"], "invalid value 'always' for '--fail-on <WHEN>': write partial or none-ok");
     assert_eq!(other["hint"], "`fanin run --help` shows every word, with examples");
+}
+
+#[test]
+fn the_way_out_of_a_command_is_its_own_help() {
+    for (words, command) in [
+        (&["why", "--json"][..], "fanin why"),
+        (&["sanitize", "--undo", "--json"], "fanin sanitize"),
+        (&["--json", "show", "--at"], "fanin show"),
+        (&["store", "repair"], "fanin store repair"),
+        (&["nothing", "run"], "fanin"),
+        (&["run", "why", "--tiemout"], "fanin run"),
+    ] {
+        let hint = refused(words)["hint"].as_str().unwrap().to_owned();
+        let is_help = hint.starts_with(&format!("`{command} --help` shows every word"));
+        assert!(is_help || !hint.contains("--help"), "{words:?}: {hint}");
+        assert_eq!(named([&["fanin"], words].concat().into_iter().map(Into::into)), command);
+    }
 }
 
 /// The names in the first column of the table below a heading of the page.

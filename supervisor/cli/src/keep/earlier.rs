@@ -17,6 +17,9 @@ use crate::plan::{Carried, Plan};
 /// How random ids of groups begin.
 const PREFIX: &str = "grp_";
 
+/// What to do where runs cannot be looked for.
+const STATE_WAY_OUT: &str = "set FANIN_STATE_DIR to a folder that can be";
+
 /// An earlier run.
 #[derive(Debug)]
 pub(crate) struct Earlier {
@@ -62,6 +65,15 @@ pub(crate) enum EarlierError {
     /// What it left cannot be used.
     #[error("--again: {0}")]
     Document(#[from] DocumentError),
+    /// The system's word.
+    #[error("--again: {path} cannot be read: {error}; {STATE_WAY_OUT}", path = .path.display())]
+    Runs {
+        /// The folder of all runs.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
     /// The system's word.
     #[error("--again: {path} cannot be read: {error}", path = .path.display())]
     Read {
@@ -113,9 +125,13 @@ fn failed(path: &Path, error: io::Error) -> EarlierError {
 ///
 /// # Errors
 ///
-/// The system's.
+/// The system's, with the folder and the way out.
 pub(crate) fn folders(state: &Path) -> io::Result<Vec<PathBuf>> {
-    Ok(list(&layout::runs(state))?.into_iter().map(|run| run.folder).collect())
+    let runs = layout::runs(state);
+    let named = |error: io::Error| {
+        io::Error::new(error.kind(), format!("{} cannot be read: {error}; {STATE_WAY_OUT}", runs.display()))
+    };
+    Ok(list(&runs).map_err(named)?.into_iter().map(|run| run.folder).collect())
 }
 
 impl EarlierError {
@@ -127,6 +143,7 @@ impl EarlierError {
             | Self::Unknown { .. }
             | Self::Ambiguous { .. }
             | Self::Document(_)
+            | Self::Runs { .. }
             | Self::Read { .. } => Exit::Usage,
         }
     }
@@ -186,7 +203,7 @@ fn look_up(runs: &Path, name: &str) -> Result<(GroupId, PathBuf), EarlierError> 
     if digits.len() < ID_PREFIX_DIGITS_MIN || !digits.chars().all(is_hex) {
         return Err(EarlierError::NoId(shown()));
     }
-    let known = list(runs).map_err(|error| EarlierError::Read { path: runs.to_owned(), error })?;
+    let known = list(runs).map_err(|error| EarlierError::Runs { path: runs.to_owned(), error })?;
     let begins = |run: &&Kept| run.digits().is_some_and(|id| id.starts_with(digits));
     let found: Vec<_> = known.iter().filter(begins).collect();
     match found.as_slice() {

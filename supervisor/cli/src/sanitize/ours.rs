@@ -24,13 +24,13 @@ impl Format for Ours {
         "fanin"
     }
 
-    fn places(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    fn places(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<PathBuf>, SanitizeError> {
         // Without a state folder no run was kept.
         let runs = layout::state(variable).ok().and_then(|state| crate::keep::folders(&state).ok());
         let mut runs = runs.unwrap_or_default();
         // A run with a result is over, and has nothing open.
         runs.retain(|run| stores::is_store(run) && !run.join(layout::RESULT).exists());
-        runs
+        Ok(runs)
     }
 
     fn is_one(&self, path: &Path) -> Result<bool, SanitizeError> {

@@ -192,6 +192,23 @@ fn where_there_is_nothing_it_says_so() {
 }
 
 #[test]
+fn a_variable_that_names_no_file_is_told() {
+    let home = Home::new(Some(Sample::Killed));
+    for word in ["--write", "--json"] {
+        let mut command = fanin(home.path(), &["sanitize", word]);
+        command.env("XDG_DATA_HOME", home.path().join("data")).env("OPENCODE_DB", "/no/such.db");
+        let ended = Running::start(command).end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("no store at /no/such.db, which $OPENCODE_DB names"),
+            "{}",
+            ended.stderr
+        );
+        assert_eq!(ended.stderr.contains(r#""code":"sanitize_none""#), word == "--json", "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn what_is_refused_has_a_code_and_a_name() {
     let home = Home::new(Some(Sample::Killed));
     let file = |name: &str, bytes: &[u8]| {

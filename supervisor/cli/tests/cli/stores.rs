@@ -129,6 +129,33 @@ fn records_are_contiguous_lines_and_a_cursor_goes_on_behind_them() {
     let other = place.fanin(&["events", "--from", "elsewhere:1"]);
     assert_eq!(other.code, Some(2), "{}", other.stderr);
     assert!(other.stderr.contains("another log"), "{}", other.stderr);
+    let above = place.fanin(&["events", "--json", "--from", &(seqs.len() + 1).to_string()]);
+    assert_eq!((above.code, above.stdout.as_str()), (Some(2), ""), "{}", above.stderr);
+    let document: Value = serde_json::from_str(&above.stderr).unwrap();
+    assert_eq!(document["code"], "bad_place", "{document}");
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_read_is_named_with_the_way_out() {
+    let place = Place::new();
+    let file = place.path().join("file");
+    fs::write(&file, "").unwrap();
+    for words in [
+        &["ps"][..],
+        &["show"],
+        &["store", "check"],
+        &["resume"],
+        &["resume", "abcd"],
+        &["run", "--again", "abcd"],
+    ] {
+        let mut command = fanin(place.path(), words);
+        command.env("FANIN_STATE_DIR", &file);
+        let told = Running::start(command).end();
+        assert!(matches!(told.code, Some(2 | 70)), "{words:?}: {}", told.stderr);
+        for said in [file.to_str().unwrap(), "Not a directory", "set FANIN_STATE_DIR"] {
+            assert!(told.stderr.contains(said), "{words:?}: {}", told.stderr);
+        }
+    }
 }
 
 #[test]
@@ -398,6 +425,72 @@ fn damage_is_told_and_nothing_is_changed_before_somebody_accepts_the_loss() {
     assert!(
         place.shown(&["store", "repair", "--accept-loss", dir]).ends_with("there is nothing to repair\n")
     );
+}
+
+#[test]
+fn a_repair_is_not_offered_where_it_would_be_refused_and_leaves_nothing_behind() {
+    let place = Place::new();
+    place.shown(&["run", "true"]);
+    let (_, folder) = place.run();
+    let dir = folder.to_str().unwrap();
+    let names = || {
+        let mut names: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let file = folder.join("store.db");
+    let sound = fs::read(&file).unwrap();
+    let noise = |n: usize| (0..n).map(|at| (at * 7 + at / 13 + 1) as u8).collect::<Vec<u8>>();
+    let no_pages = [&sound[..4096], &noise(sound.len() - 4096)].concat();
+    for (what, bytes) in [
+        ("noise", noise(5000)),
+        ("empty", Vec::new()),
+        ("no pages", no_pages),
+        ("cut", sound[..4096].to_vec()),
+    ] {
+        fs::write(&file, &bytes).unwrap();
+        place.fanin(&["ps"]);
+        let before = names();
+        for words in [&["store", "repair", dir][..], &["store", "repair", "--accept-loss", dir]] {
+            let told = place.fanin(words);
+            assert_eq!(told.code, Some(70), "{what} {words:?}: {}{}", told.stdout, told.stderr);
+            assert!(told.stdout.contains("remove the folder"), "{what}: {}{}", told.stdout, told.stderr);
+            assert!(!told.stdout.contains("--accept-loss"), "{what}: {}", told.stdout);
+            assert_eq!(names(), before, "{what} {words:?}");
+            assert!(fs::read(&file).unwrap() == bytes, "{what} {words:?}: the store was changed");
+        }
+    }
+}
+
+#[test]
+fn a_run_whose_store_is_a_copy_or_damaged_is_told_with_a_way_out_that_exists() {
+    let place = Place::new();
+    let id = place.killed();
+    let (_, folder) = place.run();
+    let dir = folder.to_str().unwrap();
+    // Another file of the same content, and the first stays, so that its number is not given again.
+    let file = folder.join("store.db");
+    fs::rename(&file, place.path().join("original")).unwrap();
+    fs::copy(place.path().join("original"), &file).unwrap();
+    let refused = place.fanin(&["resume", &id]);
+    assert_eq!(refused.code, Some(70), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&format!("`fanin store adopt {dir}`")), "{}", refused.stderr);
+    assert!(
+        !refused.stderr.contains("--adopt") && !refused.stderr.contains("--no-store"),
+        "{}",
+        refused.stderr
+    );
+    assert!(place.shown(&["store", "adopt", dir]).ends_with("a store of its own\n"));
+    let sound = fs::read(&file).unwrap();
+    fs::write(&file, &sound[..sound.len() / 2]).unwrap();
+    let refused = place.fanin(&["resume", &id]);
+    assert_eq!(refused.code, Some(70), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&format!("`fanin store repair {dir}`")), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("--no-store"), "{}", refused.stderr);
+    fs::write(&file, &sound).unwrap();
+    assert_eq!(place.fanin(&["resume", "--quiet", &id]).code, Some(1));
+    assert_eq!((place.ran("second"), place.ran("fourth")), (1, 1));
 }
 
 // ST-3

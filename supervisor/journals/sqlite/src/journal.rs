@@ -164,7 +164,10 @@ fn copied(layout: &Layout, meta: &Meta) -> JournalError {
     JournalError::Foreign {
         store: layout.name(),
         found: format!("it is a copy of store {}, or was moved from another disk", meta.store),
-        known: "stores where they were made; `--adopt` takes a copy over under a name of its own".into(),
+        known: format!(
+            "stores where they were made; `fanin store adopt {}` takes a copy over under a name of its own",
+            layout.name()
+        ),
     }
 }
 
@@ -180,10 +183,8 @@ fn against_mark(
         let note = "the high-water mark could not be read and was begun anew".to_owned();
         return Ok(if is_new { Vec::new() } else { vec![note] });
     };
-    lost(connection, layout, meta, reached)?.map_or(Ok(Vec::new()), |lost| {
-        let damage = format!("{lost}; `fanin store repair --accept-loss` goes on without them");
-        Err(failure::damaged(layout, damage))
-    })
+    lost(connection, layout, meta, reached)?
+        .map_or(Ok(Vec::new()), |lost| Err(failure::damaged(layout, lost)))
 }
 
 /// What the mark has seen and the database has not, in words.
@@ -254,7 +255,9 @@ fn refuse_network(layout: &Layout) -> Result<(), JournalError> {
         Some(kind) if NETWORK.contains(&kind) => Err(JournalError::Foreign {
             store: layout.name(),
             found: format!("it lies on a network file system ({kind})"),
-            known: "local file systems; `--allow-network-fs` trusts this one".into(),
+            known:
+                "local file systems: set FANIN_STATE_DIR to a folder on one, or `Options::allow_network_fs`"
+                    .into(),
         }),
         Some(_) | None => Ok(()),
     }

@@ -35,4 +35,4 @@ pub use check::{Report, check};
 pub use journal::{Options, SqliteJournal, Syncs};
 pub use owner::Owner;
 pub use reader::StoreReader;
-pub use repair::{Repaired, repair_accept_loss};
+pub use repair::{Repaired, repair_accept_loss, try_repair};

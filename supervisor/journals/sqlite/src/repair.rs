@@ -1,8 +1,9 @@
 //! What is done to a damaged store, when a person has said so: nothing that is sound is lost, the store as it was is kept,
 //! and what is lost is named.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use fanin_protocol::{Lifetime, LogId, RowKind, Seq};
@@ -41,40 +42,23 @@ pub struct Repaired {
 ///
 /// # Errors
 ///
-/// [`JournalError::Owned`] where a process has it; [`JournalError::Damaged`] where nothing can be read at all, and
-/// nothing is changed; [`JournalError::Io`] and [`JournalError::Full`].
+/// [`JournalError::Owned`] where a process has it; [`JournalError::Damaged`] or [`JournalError::Foreign`] where
+/// nothing can be read at all; [`JournalError::Io`] and [`JournalError::Full`]. No copy stays then, unless the loss
+/// was committed already and only the high-water mark could not be written.
 pub fn repair_accept_loss(dir: impl AsRef<Path>, log: &LogId) -> Result<Repaired, JournalError> {
     let layout = Layout::of(dir.as_ref());
+    database::refuse_unowned(&layout)?;
     let owner = Ownership::take(&layout)?;
     // First: what a change that is taken back leaves in SQLite's own log stands where something sound may have stood.
-    let kept = layout.dir.join(format!("damaged-{}", now_ms()));
-    copy(&layout, &kept)?;
+    let kept = Copied::new(&layout, "damaged")?;
     let reached = Mark::look(&layout);
     let connection = database::open(&layout, reached.as_ref())?;
     let sql = |error| failure::of(&layout, &error);
-    let mut meta = Meta::read(&connection, &layout)?;
     let transaction = connection.unchecked_transaction().map_err(sql)?;
-    let unseen = match &reached {
-        Some(reached) => journal::lost(&transaction, &layout, &meta, reached)?,
-        None => None,
-    };
-    let batches = reached.as_ref().map_or(0, |reached| reached.commits).saturating_sub(meta.commits);
-    let mend::Lost { words: mut lost, head } =
-        mend::records(&transaction, &layout, &mut meta, reached.as_ref())?;
-    if batches > 0 {
-        lost.push(format!("the last changes of rows and outputs ({batches} batches)"));
-    } else if lost.is_empty() {
-        // Every record fits, and they are those of another past.
-        lost.extend(unseen);
-    }
-    if !lost.is_empty() {
-        meta.log = Some(log.clone());
-    }
-    lost.extend(drop_damaged_rows(&transaction, &layout, &mut meta)?);
-    lost.extend(drop_damaged_outputs(&transaction, &layout, &mut meta)?);
+    let Mended { mut meta, lost, head } = mended(&transaction, &layout, reached.as_ref(), log)?;
     if lost.is_empty() {
         drop(transaction);
-        fs::remove_dir_all(&kept).map_err(|error| failure::of_file(&layout, "the copy stays", &error))?;
+        kept.remove()?;
         return Ok(Repaired { lost, kept: None, log: meta.log, head, next: head.next() });
     }
     meta.checked = meta.head;
@@ -83,6 +67,7 @@ pub fn repair_accept_loss(dir: impl AsRef<Path>, log: &LogId) -> Result<Repaired
     // First: without it a check would take what was given up for damage.
     tell(&layout, &lost).map_err(|error| failure::of_file(&layout, "repaired", &error))?;
     transaction.commit().map_err(sql)?;
+    let kept = kept.keep();
     let mut mark = Mark::open(&layout)?;
     if let Some(log) = meta.log.clone() {
         // Both halves, so that none shows the old log.
@@ -93,6 +78,62 @@ pub fn repair_accept_loss(dir: impl AsRef<Path>, log: &LogId) -> Result<Repaired
     mark.sync(&layout)?;
     drop(owner);
     Ok(Repaired { lost, kept: Some(kept), log: meta.log, head, next: meta.head.next() })
+}
+
+/// Tries what [`repair_accept_loss`] would do, on a copy that goes again, and says what would be lost.
+///
+/// # Errors
+///
+/// As [`repair_accept_loss`]; it would say the same.
+pub fn try_repair(dir: impl AsRef<Path>) -> Result<Vec<String>, JournalError> {
+    let layout = Layout::of(dir.as_ref());
+    database::refuse_unowned(&layout)?;
+    let _owner = Ownership::take(&layout)?;
+    let copy = Copied::new(&layout, "tried")?;
+    let tried = Layout::of(&copy.dir);
+    let reached = Mark::look(&tried);
+    let connection = database::open(&tried, reached.as_ref())?;
+    let transaction = connection.unchecked_transaction().map_err(|error| failure::of(&tried, &error))?;
+    let log = LogId::from_uuid(uuid::Uuid::new_v4().into_bytes());
+    let lost = mended(&transaction, &tried, reached.as_ref(), &log)?.lost;
+    drop(transaction);
+    drop(connection);
+    copy.remove()?;
+    Ok(lost)
+}
+
+/// What is left of a store, in a transaction that nobody has committed yet.
+struct Mended {
+    meta: Meta,
+    lost: Vec<String>,
+    head: Seq,
+}
+
+fn mended(
+    transaction: &Connection,
+    layout: &Layout,
+    reached: Option<&Reached>,
+    log: &LogId,
+) -> Result<Mended, JournalError> {
+    let mut meta = Meta::read(transaction, layout)?;
+    let unseen = match reached {
+        Some(reached) => journal::lost(transaction, layout, &meta, reached)?,
+        None => None,
+    };
+    let batches = reached.map_or(0, |reached| reached.commits).saturating_sub(meta.commits);
+    let mend::Lost { words: mut lost, head } = mend::records(transaction, layout, &mut meta, reached)?;
+    if batches > 0 {
+        lost.push(format!("the last changes of rows and outputs ({batches} batches)"));
+    } else if lost.is_empty() {
+        // Every record fits, and they are those of another past.
+        lost.extend(unseen);
+    }
+    if !lost.is_empty() {
+        meta.log = Some(log.clone());
+    }
+    lost.extend(drop_damaged_rows(transaction, layout, &mut meta)?);
+    lost.extend(drop_damaged_outputs(transaction, layout, &mut meta)?);
+    Ok(Mended { meta, lost, head })
 }
 
 /// Writes down what was given up, behind what was before.
@@ -181,17 +222,49 @@ fn vanished(were: Sum, are: Sum, named: u64, what: &str) -> Option<String> {
     (missing > 0).then(|| format!("{missing} {what} that are gone"))
 }
 
-/// Keeps the store as it is, file by file.
-fn copy(layout: &Layout, kept: &Path) -> Result<(), JournalError> {
-    let io = |error: std::io::Error| failure::of_file(layout, "it cannot be kept as it was", &error);
-    fs::create_dir(kept).map_err(io)?;
-    for entry in fs::read_dir(&layout.dir).map_err(io)? {
-        let entry = entry.map_err(io)?;
-        let is_wanted =
-            entry.file_name().to_string_lossy().starts_with("store.db") || entry.path() == layout.mark();
-        if is_wanted {
-            fs::copy(entry.path(), kept.join(entry.file_name())).map_err(io)?;
+/// The store as it was, file by file, in a folder of its own. It goes when this is dropped, unless kept.
+struct Copied<'l> {
+    layout: &'l Layout,
+    dir: PathBuf,
+    stays: bool,
+}
+
+impl<'l> Copied<'l> {
+    fn new(layout: &'l Layout, name: &str) -> Result<Self, JournalError> {
+        let io = |error: io::Error| failure::of_file(layout, "it cannot be kept as it was", &error);
+        let dir = layout.dir.join(format!("{name}-{}", now_ms()));
+        DirBuilder::new().mode(0o700).create(&dir).map_err(io)?;
+        let copied = Self { layout, dir, stays: false };
+        for entry in fs::read_dir(&layout.dir).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            let is_wanted =
+                entry.file_name().to_string_lossy().starts_with("store.db") || entry.path() == layout.mark();
+            if is_wanted {
+                fs::copy(entry.path(), copied.dir.join(entry.file_name())).map_err(io)?;
+            }
+        }
+        Ok(copied)
+    }
+
+    /// Where it stays.
+    fn keep(mut self) -> PathBuf {
+        self.stays = true;
+        self.dir.clone()
+    }
+
+    fn remove(mut self) -> Result<(), JournalError> {
+        self.stays = true;
+        fs::remove_dir_all(&self.dir).map_err(|error| failure::of_file(self.layout, "the copy stays", &error))
+    }
+}
+
+impl Drop for Copied<'_> {
+    fn drop(&mut self) {
+        if self.stays {
+            return;
+        }
+        if let Err(error) = fs::remove_dir_all(&self.dir) {
+            tracing::warn!(%error, copy = %self.dir.display(), "the copy of the store stays");
         }
     }
-    Ok(())
 }

@@ -17,7 +17,7 @@ use std::path::Path;
 use common::{JOBS, Random, open, shown};
 use fanin_protocol::envelope::LOST_KIND;
 use fanin_protocol::{Envelope, Lifetime, LogId, Record, RowKind, Seq};
-use fanin_sqlite::{SqliteJournal, StoreReader, check, repair_accept_loss};
+use fanin_sqlite::{SqliteJournal, StoreReader, check, repair_accept_loss, try_repair};
 use fanin_supervisor::journal::{Batch, Change, Journal, JournalError, JournalReader, OutputChange};
 use fanin_supervisor::testing::journal::{Shown, batch, put, record, records, retire};
 
@@ -285,6 +285,13 @@ fn a_repair_of_a_sound_store_changes_nothing() {
     assert_eq!(shown(dir.path()).unwrap(), before);
 }
 
+/// What is in a store's folder, but for the text of who had it last.
+fn everything(dir: &Path) -> BTreeMap<std::ffi::OsString, Option<Vec<u8>>> {
+    let entries = fs::read_dir(dir).unwrap().map(Result::unwrap);
+    let others = entries.filter(|entry| entry.file_name() != "owner.lock");
+    others.map(|entry| (entry.file_name(), fs::read(entry.path()).ok())).collect()
+}
+
 #[test]
 fn a_repair_loses_what_is_damaged_and_nothing_else() {
     let change = "UPDATE log SET ts_ms = ts_ms + 1 WHERE seq = 250";
@@ -308,6 +315,9 @@ fn a_repair_loses_what_is_damaged_and_nothing_else() {
         sql_text.iter().for_each(|text| sql(dir.path(), text));
         assert_eq!(check(dir.path(), |_| {}).unwrap_err().code(), "store_damaged");
         let log = LogId::from_uuid([8; 16]);
+        let as_it_was = everything(dir.path());
+        assert_eq!(try_repair(dir.path()).unwrap().join(", "), lost);
+        assert!(everything(dir.path()) == as_it_was, "to try it changed something");
         let repaired = repair_accept_loss(dir.path(), &log).unwrap();
         assert_eq!(repaired.lost.join(", "), lost);
         assert_eq!((repaired.log, repaired.next), (Some(log), Seq(501)));
@@ -366,6 +376,11 @@ fn a_database_that_is_gone_is_missed() {
         let told = open(dir.path()).unwrap_err();
         assert_eq!(told.code(), "store_damaged", "{told}");
         assert_eq!(dir.path().join("store.db").exists(), is_empty, "made anew");
+        let as_it_was = everything(dir.path());
+        assert_eq!(try_repair(dir.path()).unwrap_err().code(), "store_damaged");
+        let refused = repair_accept_loss(dir.path(), &LogId::from_uuid([8; 16])).unwrap_err();
+        assert_eq!(refused.code(), "store_damaged", "{refused}");
+        assert!(everything(dir.path()) == as_it_was, "something is left behind");
     }
 }
 

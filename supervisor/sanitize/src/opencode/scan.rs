@@ -14,17 +14,17 @@ use crate::orphan::{Orphan, Scan, Scanned};
 use crate::plan::INTERRUPTED;
 
 /// Rows that can be of interest, whatever white space their writer leaves: most are not, and their content, which can be
-/// large, is not parsed.
+/// large, is not read. It is checked all the same: what is broken may have been a call that runs.
 const PARTS: &str = "
 SELECT id, session_id, time_created, time_updated, data FROM part
 WHERE instr(data, '\"running\"') OR instr(data, '\"pending\"') OR instr(data, '\"background\"')
-   OR instr(data, '\"synthetic\"')
+   OR instr(data, '\"synthetic\"') OR json_valid(data) IS NOT 1 OR typeof(data) <> 'text'
 ORDER BY time_created, id";
 
 /// Messages of assistants that have no end; a message that cannot be read is one of them.
 const MESSAGES: &str = "
 SELECT id, session_id, time_created, time_updated, data FROM message
-WHERE NOT json_valid(data)
+WHERE json_valid(data) IS NOT 1 OR typeof(data) <> 'text'
    OR (data ->> '$.role' = 'assistant' AND data ->> '$.time.completed' IS NULL)
 ORDER BY time_created, id";
 
@@ -38,6 +38,14 @@ struct Row {
 }
 
 impl Row {
+    /// A row that was found as `what`, by which it is named where its content is no text.
+    fn named(row: &rusqlite::Row<'_>, path: &Path, what: &str) -> Result<Self, SanitizeError> {
+        Self::of(row).map_err(|error| match row.get::<_, String>(0) {
+            Ok(id) => SanitizeError::damaged(path, format!("{what} {id}: {error}")),
+            Err(_) => SanitizeError::sql(path, &error),
+        })
+    }
+
     fn of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
         let ms = |n: i64| u64::try_from(n).unwrap_or(0);
         Ok(Self {
@@ -182,13 +190,13 @@ pub(super) fn scan(connection: &Connection, path: &Path, version: String) -> Res
     let mut statement = connection.prepare(PARTS).map_err(sql)?;
     let mut rows = statement.query([]).map_err(sql)?;
     while let Some(row) = rows.next().map_err(sql)? {
-        let row = Row::of(row).map_err(sql)?;
+        let row = Row::named(row, path, "part")?;
         found.part(&row, &row.read(path, "part")?);
     }
     let mut statement = connection.prepare(MESSAGES).map_err(sql)?;
     let mut rows = statement.query([]).map_err(sql)?;
     while let Some(row) = rows.next().map_err(sql)? {
-        let row = Row::of(row).map_err(sql)?;
+        let row = Row::named(row, path, "message")?;
         let message: Message = row.read(path, "message")?;
         let created_ms = message.time.and_then(|time| time.created).map_or(row.created_ms, whole);
         let orphan = Orphan::Message { key: row.id.clone(), created_ms, last_ms: row.last_ms() };

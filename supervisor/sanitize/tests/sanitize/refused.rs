@@ -99,6 +99,23 @@ fn content_that_is_no_json_is_named_by_its_row() {
 }
 
 #[test]
+fn content_is_checked_also_where_nothing_in_it_tells_of_a_call() {
+    let broken = ["'{bad'", "''", "'{} {}'", "x'ff'", "CAST(x'7b22ff' AS TEXT)"];
+    for (table, id) in
+        [("part", "prt_228db56ea001GoPgeWtjRPmAZu"), ("message", "msg_228db5671001dF5WNjwZzoi6LO")]
+    {
+        for data in broken {
+            let place = Place::new(Sample::Killed);
+            place.change(&format!("UPDATE {table} SET data = {data} WHERE id = '{id}'"));
+            let said = format!("{table} {id}");
+            refused(&place, "sanitize_damaged", &said);
+            let error = OpenCode.scan(&place.store()).unwrap_err();
+            assert!(error.to_string().contains(&said), "nor is it reported: {error}");
+        }
+    }
+}
+
+#[test]
 fn a_store_that_is_open_elsewhere_is_reported_and_not_repaired() {
     let place = Place::new(Sample::Killed);
     let other = Connection::open(place.store()).unwrap();

@@ -11,7 +11,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 /// A test that a fault makes run for longer hangs; the slowest ones take a few seconds without.
-const TEST_LIMIT: Duration = Duration::from_secs(90);
+const TEST_LIMIT: Duration = Duration::from_secs(180);
 
 /// `cargo test` of one test binary, maybe with settings before it and names of tests behind it.
 #[derive(Debug)]
