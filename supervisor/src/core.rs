@@ -255,8 +255,8 @@ impl Core {
         works: Works,
     ) -> Result<Launched, CallError> {
         if let Some(no_room) = self.store.as_ref().and_then(|store| store.committed.no_room())
-            // A launch that is known takes nothing new on.
-            && !self.look(|state| state.knows_group(&launch.group))?
+            // A launch that is known takes nothing new on; it is answered once what is there is committed.
+            && !self.look_behind(|gated| gated.state.knows_group(&launch.group))?
         {
             return Err(no_room);
         }

@@ -17,8 +17,11 @@ use crate::exit::Exit;
 use crate::keep;
 use crate::sanitize;
 
-/// The database of a store; a folder without it has none.
+/// The database of a store.
 pub(crate) const DATABASE: &str = "store.db";
+
+/// How far a store has come, as its owner has told others. Where it is there without a database, that is gone.
+const MARK: &str = "hwm";
 
 /// Why stores cannot be shown.
 #[derive(Debug, thiserror::Error)]
@@ -271,9 +274,9 @@ impl Found {
     }
 }
 
-/// True where a folder has a store in it.
+/// True where a folder has a store in it, also one whose database is gone.
 pub(crate) fn is_store(dir: &Path) -> bool {
-    fs::metadata(dir.join(DATABASE)).is_ok_and(|file| file.is_file())
+    [DATABASE, MARK].iter().any(|name| fs::metadata(dir.join(name)).is_ok_and(|file| file.is_file()))
 }
 
 /// Enough of an id for people to tell it from others, and to type.

@@ -110,7 +110,8 @@ impl SanitizeError {
     /// A stable name; each has a row in `docs/errors.md`.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::None(_) | Self::NotThere { .. } => "sanitize_none",
+            Self::None(_) => "sanitize_none",
+            Self::NotThere { .. } => "sanitize_not_there",
             Self::Empty(_) => "sanitize_empty",
             Self::Unknown { .. } => "sanitize_unknown",
             Self::Version { .. } => "sanitize_version",

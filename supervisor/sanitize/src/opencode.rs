@@ -192,7 +192,7 @@ mod tests {
         ] {
             let error = places(&[home_is.clone(), ("OPENCODE_DB", named)]).unwrap_err();
             let said = format!("there is no store at {}, which $OPENCODE_DB names", path.display());
-            assert_eq!((error.code(), error.to_string()), ("sanitize_none", said));
+            assert_eq!((error.code(), error.to_string()), ("sanitize_not_there", said));
         }
     }
 }

@@ -204,7 +204,12 @@ fn a_variable_that_names_no_file_is_told() {
             "{}",
             ended.stderr
         );
-        assert_eq!(ended.stderr.contains(r#""code":"sanitize_none""#), word == "--json", "{}", ended.stderr);
+        assert_eq!(
+            ended.stderr.contains(r#""code":"sanitize_not_there""#),
+            word == "--json",
+            "{}",
+            ended.stderr
+        );
     }
 }
 

@@ -493,6 +493,23 @@ fn a_run_whose_store_is_a_copy_or_damaged_is_told_with_a_way_out_that_exists() {
     assert_eq!((place.ran("second"), place.ran("fourth")), (1, 1));
 }
 
+// ST-4, B87: a store whose database was removed is damaged, and not none.
+#[test]
+fn a_database_that_is_gone_is_told() {
+    let place = Place::new();
+    place.killed();
+    let (id, folder) = place.run();
+    for file in ["store.db", "store.db-wal", "store.db-shm"] {
+        fs::remove_file(folder.join(file)).unwrap();
+    }
+    for words in [&["store", "check"][..], &["resume"], &["ps"]] {
+        let told = place.fanin(words);
+        assert_eq!(told.code, Some(70), "{words:?}: {}{}", told.stdout, told.stderr);
+        let said = format!("{}{}", told.stdout, told.stderr);
+        assert!(said.contains(&id) && said.contains("its database is gone"), "{words:?}: {said}");
+    }
+}
+
 // ST-3
 #[test]
 fn a_row_that_is_not_what_the_log_says_is_damage() {

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row as Columns, Transac
 
 use crate::hash::Sum;
 use crate::layout::{APPLICATION_ID, Layout, MAJOR, MINOR, SCHEMA, VERSION};
-use crate::mark::Reached;
+use crate::mark::{Mark, Reached};
 use crate::meta::Meta;
 use crate::{failure, hash};
 
@@ -42,8 +42,7 @@ pub(crate) fn open(layout: &Layout, reached: Option<&Reached>) -> Result<Connect
     refuse_header(layout)?;
     let is_new = std::fs::metadata(layout.database()).map_or(0, |file| file.len()) == 0;
     if let (true, Some(reached)) = (is_new, reached) {
-        let damage = format!("its database is gone, with records 1 to {} of {}", reached.seq.0, reached.log);
-        return Err(failure::damaged(layout, damage));
+        return Err(gone(layout, reached));
     }
     if is_new {
         // Made here, so that nobody else can read it for a moment.
@@ -89,9 +88,19 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT NOT EXISTS(SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))
 }
 
+fn gone(layout: &Layout, reached: &Reached) -> JournalError {
+    let damage = format!("its database is gone, with records 1 to {} of {}", reached.seq.0, reached.log);
+    failure::damaged(layout, damage)
+}
+
 /// Opens the database to read it, whoever owns it.
 pub(crate) fn open_to_read(layout: &Layout) -> Result<Connection, JournalError> {
     let sql = |error| failure::of(layout, &error);
+    if !layout.database().exists()
+        && let Some(reached) = Mark::look(layout)
+    {
+        return Err(gone(layout, &reached));
+    }
     refuse_unowned(layout)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(layout.database(), flags).map_err(sql)?;

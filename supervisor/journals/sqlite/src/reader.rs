@@ -10,7 +10,9 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::database::{self, RECORD, signed, unreadable};
+use crate::journal::lost;
 use crate::layout::Layout;
+use crate::mark::Mark;
 use crate::meta::Meta;
 use crate::{failure, hash, outputs};
 
@@ -26,11 +28,18 @@ impl StoreReader {
     ///
     /// # Errors
     ///
-    /// [`JournalError::Foreign`] where it is none of ours, or a newer one's; [`JournalError::Io`] where there is none.
+    /// [`JournalError::Foreign`] where it is none of ours, or a newer one's; [`JournalError::Damaged`] where something that
+    /// was committed is gone; [`JournalError::Io`] where there is none.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, JournalError> {
         let layout = Layout::of(dir.as_ref());
+        // First: an owner at work is ahead of it, and never behind.
+        let reached = Mark::look(&layout);
         let connection = Mutex::new(database::open_to_read(&layout)?);
-        Ok(Self { layout, connection })
+        let reader = Self { layout, connection };
+        let Some(reached) = reached else { return Ok(reader) };
+        let lost = reader.look(|connection, meta| lost(connection, &reader.layout, meta, &reached))?;
+        lost.map_or(Ok(()), |lost| Err(failure::damaged(&reader.layout, lost)))?;
+        Ok(reader)
     }
 
     /// All rows that recovery would read, each checked.
