@@ -24,7 +24,7 @@ use crate::progress::Progress;
 use crate::shown::Shown;
 use crate::signals::Signals;
 use crate::stderr::Stderr;
-use crate::tasks::{Member, Origin, Tasks};
+use crate::tasks::{self, Member, Origin, Tasks};
 use crate::words::Words;
 
 /// This program, also where its file was replaced since: it holds each task as a shim.
@@ -168,7 +168,7 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
     let session = supervisor.session("run").await?;
     let limits = plan.tasks.iter().map(|task| task.limits).collect();
     let Fired { result, members, wake } = fire(&mut shown, &session, &prepared.group, plan).await?;
-    let result = again::merge(result, &members);
+    let result = tasks::with_saved(again::merge(result, &members), &supervisor);
     let words = shown.progress().words().about(limits);
     let mut over = Over {
         description: plan.description.as_deref(),

@@ -57,6 +57,28 @@ pub(crate) struct Tasks<'r> {
     pub(crate) supervisor: &'r Supervisor,
 }
 
+/// A result with what interrupted tasks had put out: no record of theirs has it, and a store may.
+pub(crate) fn with_saved(mut result: CombinedResult, supervisor: &Supervisor) -> CombinedResult {
+    let share = again::share(result.entries.len());
+    let is_cut_short = |entry: &&mut ResultEntry| entry.interrupted && entry.output.is_none();
+    for entry in result.entries.iter_mut().filter(is_cut_short) {
+        // Where it cannot be read, the result says as much as its records.
+        let Some(output) = supervisor.output(&entry.job).ok().filter(|output| output.bytes_total() > 0)
+        else {
+            continue;
+        };
+        let text = output.text();
+        entry.output = Some(EntryOutput {
+            text: text::excerpt(&text, share).into(),
+            bytes_total: output.bytes_total(),
+            truncated: output.is_truncated() || text.len() > share,
+            invalid_utf8: std::str::from_utf8(output.bytes()).is_err(),
+            handle: entry.job.clone(),
+        });
+    }
+    result
+}
+
 impl<'r> Tasks<'r> {
     /// One entry for each task in launch order: the result's where it lists the task, else one made of what is known.
     /// Without the text of a task that ran and is not listed: [`Tasks::kept`] has it.

@@ -364,7 +364,10 @@ fn what_a_task_had_put_out_is_there_after_a_kill() {
     let followed = follow.end();
     assert_eq!((followed.code, followed.stdout.as_str()), (Some(0), "one\n"), "{}", followed.stderr);
     assert_eq!(place.shown(&["output", &job]), "one\n");
-    assert_eq!(place.fanin(&["resume", "--quiet"]).code, Some(1));
+    let resumed = place.fanin(&["resume", "--quiet", "--json"]);
+    assert_eq!(resumed.code, Some(1), "{}", resumed.stderr);
+    let result: Value = serde_json::from_str(&resumed.stdout).unwrap();
+    assert_eq!(result["entries"][0]["output"]["text"], "one\n", "{}", resumed.stdout);
     assert_eq!(place.shown(&["output", &job]), "one\n", "also once it is recovered");
 }
 
