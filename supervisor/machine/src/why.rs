@@ -74,10 +74,7 @@ fn queued(state: &State, key: JobKey, job: &Job) -> Reason {
     if state.memory.closing > Closing::No || state.facts.closed {
         return Reason::Draining;
     }
-    // Who only looks at what is stored has no timers, and no line where another would be.
-    let is_stored = |at: &u64| !state.memory.ready.contains_key(&job.session) && *at > state.facts.ts_ms;
-    let is_waiting = |at: &u64| retry::is_waiting(state, key) || is_stored(at);
-    if let Some(not_before_ms) = job.retry_at_ms().filter(is_waiting) {
+    if let Some(not_before_ms) = job.retry_at_ms().filter(|_| retry::is_waiting(state, key)) {
         return Reason::Backoff { tries: job.runs, not_before_ms };
     }
     if let Some(reason) = state.memory.starts.reason(job.kind, key, state.memory.clock.mono()) {
