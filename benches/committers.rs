@@ -4,7 +4,7 @@
 //! Unit: nanoseconds a reply, by how many callers wait at once, and nanoseconds a job. Each caller begins a turn of a
 //! session of its own, waits for its commit, ends it, and waits for that: one record each. The partner of the first is
 //! the same supervisor over a journal that appends the bytes to a file and syncs it once a batch; of the second a bare
-//! `JoinSet`. Both in turn in one process. Run: `cargo bench -p fanin-benches --bench committers`, with `-- --dir DIR`
+//! `JoinSet`, for jobs that are launched one by one and for fan-outs of all at once. Both in turn in one process. Run: `cargo bench -p fanin-benches --bench committers`, with `-- --dir DIR`
 //! for another file system. `-- --jobs` and `-- --callers N` measure one of it, for a profiler.
 
 use std::fs::File;
@@ -244,34 +244,61 @@ async fn jobs(dir: &Path) -> Result<(), Error> {
     let journal = Counted(SqliteJournal::open(&folder.0, &Options::default())?, Arc::clone(&counts));
     let fanin = Supervisor::builder().journal(journal).start().await?;
     let memory = Supervisor::builder().start().await?;
-    let (mut durable, mut in_memory, mut partner) =
-        (Figures::default(), Figures::default(), Figures::default());
-    for round in 0..=ROUNDS {
-        let one = settle(&fanin, at_once, jobs).await?;
-        let two = settle(&memory, at_once, jobs).await?;
-        let three = join_set(at_once, jobs).await?;
-        if round == 0 {
-            counts.take();
-        } else {
-            durable.add(one, jobs);
-            in_memory.add(two, jobs);
-            partner.add(three, jobs);
+    for way in [Way::OneByOne, Way::FanOut] {
+        let (mut durable, mut in_memory, mut partner) =
+            (Figures::default(), Figures::default(), Figures::default());
+        for round in 0..=ROUNDS {
+            let one = settle(&fanin, way, at_once, jobs).await?;
+            let two = settle(&memory, way, at_once, jobs).await?;
+            let three = join_set(at_once, jobs).await?;
+            if round == 0 {
+                counts.take();
+            } else {
+                durable.add(one, jobs);
+                in_memory.add(two, jobs);
+                partner.add(three, jobs);
+            }
         }
+        println!("{}", way.name());
+        table::row(at_once, &durable, &partner);
+        println!("{:>9} without a store:", "");
+        table::row(at_once, &in_memory, &partner);
+        let [batches, records, commits, _] = counts.take();
+        println!("{:>9} {records} records in {batches} batches, {commits} commits", "");
     }
-    table::row(at_once, &durable, &partner);
-    println!("{:>9} without a store:", "");
-    table::row(at_once, &in_memory, &partner);
-    let [batches, records, commits, _] = counts.take();
-    println!("{:>9} {records} records in {batches} batches, {commits} commits", "");
     fanin.shutdown().await;
     memory.shutdown().await;
     Ok(())
 }
 
-/// Callers that each launch a job, wait for its result, and launch the next.
-async fn settle(supervisor: &Supervisor, at_once: usize, jobs: usize) -> Result<Duration, Error> {
+/// How jobs come to be in flight at once.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Callers that each launch a job, wait for its result, and launch the next.
+    OneByOne,
+    /// One caller that launches them as one group, waits for its result, and launches the next.
+    FanOut,
+}
+
+impl Way {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::OneByOne => "one by one",
+            Self::FanOut => "fan-outs",
+        }
+    }
+}
+
+async fn settle(supervisor: &Supervisor, way: Way, at_once: usize, jobs: usize) -> Result<Duration, Error> {
     let session = supervisor.session("bench").await?;
     let start = Instant::now();
+    if matches!(way, Way::FanOut) {
+        for _ in 0..jobs / at_once {
+            let specs = (0..at_once).map(|_| JobSpec::run("", |_| async { Ok(().into()) }));
+            session.fan_out(specs).await?.wait(None).await?;
+        }
+        return Ok(start.elapsed());
+    }
     let mut tasks = JoinSet::new();
     for _ in 0..at_once {
         let session = session.clone();
