@@ -91,10 +91,31 @@ pub(crate) struct Released {
     pub(crate) acts: VecDeque<Act>,
     /// Outputs of runs that are over, for the journal.
     pub(crate) outputs: Vec<OutputChange>,
-    /// There is more to start.
-    unfinished: bool,
+    /// There is more to do.
+    rest: Rest,
     /// The end: nothing comes after it.
     end: Option<End>,
+}
+
+/// What a step has left for a `Tick`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Rest {
+    #[default]
+    Nothing,
+    /// It comes once the runtime has had its turn, with what was started so far.
+    Soon,
+    /// Stops wait for nobody, a runtime that is blocked least of all.
+    Now,
+}
+
+impl Rest {
+    const fn of(out: &Out) -> Self {
+        match out {
+            Out { is_urgent: true, .. } => Self::Now,
+            Out { unfinished: true, .. } => Self::Soon,
+            Out { .. } => Self::Nothing,
+        }
+    }
 }
 
 /// What is over with a supervisor. It holds the core until it is carried out: with a journal that is later, and whoever
@@ -110,7 +131,7 @@ impl Released {
         self.out.records.append(&mut later.out.records);
         self.acts.append(&mut later.acts);
         self.outputs.append(&mut later.outputs);
-        self.unfinished |= mem::take(&mut later.unfinished);
+        self.rest = self.rest.max(mem::take(&mut later.rest));
         self.end = self.end.take().or(later.end.take());
     }
 
@@ -122,8 +143,9 @@ impl Released {
 
 impl Batch for Released {
     fn is_empty(&self) -> bool {
-        let Self { out, acts, outputs, unfinished, end } = self;
-        out.records.is_empty() && acts.is_empty() && outputs.is_empty() && !unfinished && end.is_none()
+        let Self { out, acts, outputs, rest, end } = self;
+        let is_all = *rest == Rest::Nothing && end.is_none();
+        out.records.is_empty() && acts.is_empty() && outputs.is_empty() && is_all
     }
 
     fn trim(&mut self) {
@@ -368,7 +390,8 @@ impl Core {
             return Err(CallError::Poisoned);
         }
         gated.in_step = false;
-        released.unfinished |= mem::take(&mut out.unfinished);
+        released.rest = released.rest.max(Rest::of(out));
+        (out.unfinished, out.is_urgent) = (false, false);
         if self.store.is_some() {
             let changed = out.effects.iter().filter_map(|effect| output_change(&gated.state, effect));
             released.outputs.extend(changed);
@@ -450,8 +473,13 @@ impl Core {
         while let Some(act) = released.acts.pop_front() {
             self.carry_out(act);
         }
-        if mem::take(&mut released.unfinished) {
-            self.post(Command::Tick);
+        match mem::take(&mut released.rest) {
+            Rest::Nothing => {}
+            Rest::Soon => {
+                let core = Arc::clone(self);
+                self.scope.spawn(async move { core.post(Command::Tick) });
+            }
+            Rest::Now => self.post(Command::Tick),
         }
         if let Some(end) = released.end.take() {
             self.end(end.hosted);

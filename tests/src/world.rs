@@ -68,7 +68,7 @@ pub struct World {
     pub slots: Option<u32>,
     /// Crashes so far.
     pub crashes: u32,
-    /// There was more to start than fits in one step.
+    /// A step had more to do than fits in one, and has not had its `Tick` yet.
     pub unfinished: bool,
     /// True while this process has the store open.
     pub opened: bool,
@@ -253,9 +253,9 @@ impl World {
         }
         invariants::reply(&out, stale, is_open)?;
         self.steps += 1;
-        self.unfinished = out.unfinished;
+        self.unfinished = out.unfinished || self.unfinished && !matches!(command, Command::Tick);
         if self.opened {
-            invariants::state(self, out.unfinished)?;
+            invariants::state(self, self.unfinished)?;
         }
         if !self.ledger.open {
             // Who waited was told; who holds an answer can acknowledge it no more.
@@ -286,6 +286,7 @@ impl World {
         self.host.crashed();
         self.crashes += 1;
         self.opened = false;
+        self.unfinished = false;
         self.slots = self.options.slots;
         self.closing = 0;
     }

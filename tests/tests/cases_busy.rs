@@ -2,15 +2,15 @@
 //! behind (B70, C-2, R7).
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use fanin_supervisor::protocol::JobId;
-use fanin_supervisor::protocol::limits::LOOK_WAIT;
+use fanin_supervisor::protocol::limits::{LOOK_WAIT, STARTS_PER_STEP};
 use fanin_supervisor::{
-    CallError, Clock, Filter, JobFilter, JobSpec, LaunchError, Session, Since, SubscribeError, Supervisor,
-    WaitError,
+    CallError, Clock, Delivery, Filter, JobFilter, JobSpec, LaunchError, Session, Since, SubscribeError,
+    Supervisor, WaitError,
 };
 use fanin_tests::cases::{Alive, BlockingGate as _, Gate, STUCK, assert_nothing_lives};
 
@@ -208,4 +208,33 @@ async fn an_idle_gate_makes_no_call_wait() {
     assert_eq!(job.wait(None).await.unwrap().job, *job.id());
     assert!(supervisor.get(&JobId::parse("nobody").unwrap()).is_err());
     supervisor.shutdown().await;
+}
+
+// A launch gives control back with a first share started: the rest takes turns with what runs, and a stop that is told
+// meanwhile does not wait behind all of it.
+#[tokio::test]
+async fn a_large_launch_returns_before_all_of_it_is_started_and_can_be_stopped_then() {
+    let jobs = 3 * STARTS_PER_STEP;
+    let supervisor = Supervisor::builder().start().await.unwrap();
+    let session = supervisor.session("parent").await.unwrap();
+    let bodies = Arc::new(AtomicUsize::new(0));
+    let specs = (0..jobs).map(|_| {
+        let bodies = Arc::clone(&bodies);
+        JobSpec::run("", move |_| async move {
+            bodies.fetch_add(1, Ordering::Relaxed);
+            std::future::pending().await
+        })
+    });
+    let group = session.fan_out(specs).await.unwrap();
+    let mut events = supervisor.subscribe(Filter::all(), Since::Start).await.unwrap();
+    let mut started = 0;
+    while let Ok(Delivery::Event(event)) = events.try_next() {
+        started += usize::from(event.record().kind() == "run.started");
+    }
+    assert_eq!(started, STARTS_PER_STEP);
+    group.cancel().await.unwrap();
+    let result = group.wait(STUCK).await.unwrap();
+    assert_eq!(result.counts.cancelled as usize, jobs);
+    assert!(bodies.load(Ordering::Relaxed) <= STARTS_PER_STEP, "queued ones were started to be stopped");
+    assert_nothing_lives(&supervisor);
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use fanin_machine::{Command, Report, Said};
-use fanin_protocol::limits::{ORPHANS_PER_STEP, STOPS_PER_STEP};
+use fanin_protocol::limits::{ORPHANS_PER_STEP, STARTS_PER_STEP, STOPS_PER_STEP};
 use fanin_protocol::record::RunOutcome;
 use fanin_protocol::{JobId, PartKind, PartState, Record};
 use fanin_tests::op::{Op, script};
@@ -36,6 +36,27 @@ fn a_finish_between_two_slices_of_a_stop_comes_after_the_stop() {
         .take(3)
         .collect();
     assert_eq!(told, ["job.stopping", "run.ended", "job.ended"]);
+}
+
+// A share is carried out before the next is decided: else what is told meanwhile waits behind all starts of a launch.
+#[test]
+fn the_next_share_of_starts_waits_for_its_tick_however_many_end_before() {
+    let jobs = 2 * STARTS_PER_STEP + 1;
+    let names: Vec<String> = (0..jobs).map(|n| format!("j{n}")).collect();
+    let text = format!("open; session s; launch {}", names.join(" "));
+    let mut world = World::new(Options { sparse: u32::MAX, keep_log: true, ..Options::default() });
+    let mut started_by = |text: &str| {
+        let ops = script(text).ops;
+        let done = ops.iter().map(|op| world.perform(op).unwrap_or_else(|broken| panic!("{broken}")));
+        let records = done.flat_map(|out| out.records).filter(|entry| entry.record.kind() == "run.started");
+        (records.count(), world.unfinished)
+    };
+    assert_eq!(started_by(&text), (STARTS_PER_STEP, true));
+    for name in &names[..3] {
+        assert_eq!(started_by(&format!("end {name} ok")), (0, true));
+    }
+    assert_eq!(started_by("after 0"), (STARTS_PER_STEP, true));
+    assert_eq!(started_by("after 0"), (1, false));
 }
 
 // RE-3, RE-8: 100,000 open calls and a crash between any two slices.

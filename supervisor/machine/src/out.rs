@@ -19,8 +19,11 @@ pub struct Out {
     pub effects: Vec<Effect>,
     /// The reply to the command.
     pub reply: Option<Reply>,
-    /// There may be more to start: the host calls `Tick` at once, so that a large launch goes in slices.
+    /// There is more to do than fits in a step: the host calls `Tick` once it has carried out what it has, so that a large
+    /// launch goes in slices.
     pub unfinished: bool,
+    /// Some of it are stops: the host calls `Tick` at once.
+    pub is_urgent: bool,
 }
 
 impl Out {
@@ -72,5 +75,6 @@ impl Out {
         self.effects.clear();
         self.reply = None;
         self.unfinished = false;
+        self.is_urgent = false;
     }
 }

@@ -480,6 +480,8 @@ pub(crate) struct Memory {
     pub(crate) finished: Finished,
     /// What may have to move on, in this step.
     pub(crate) dirty: Dirty,
+    /// A step left something for the next `Tick` and has asked for it.
+    pub(crate) asked_for_tick: bool,
 }
 
 /// What is known of an unfired group in this epoch.

@@ -2,7 +2,7 @@
 
 use fanin_protocol::record::{Note, NoteCode};
 
-use fanin_protocol::limits::STARTS_PER_STEP;
+use fanin_protocol::limits::{EVICTS_PER_STEP, STARTS_PER_STEP};
 
 use crate::clock::Now;
 use crate::command::{Command, Reply};
@@ -20,6 +20,7 @@ pub fn step(state: &mut State, command: Command, now: Now, out: &mut Out) {
     if had_gap {
         activity::restart(state);
     }
+    let is_tick = matches!(command, Command::Tick);
     match fence::admit(state, command, out) {
         Some(command) => intake::decide(state, command, out),
         None => out.reply = Some(Reply::Done),
@@ -33,15 +34,21 @@ pub fn step(state: &mut State, command: Command, now: Now, out: &mut Out) {
     }
     // What follows from an opening follows once all of it is there.
     if !state.is_opening() {
-        settle(state, out);
+        settle(state, is_tick, out);
     }
     let next = [state.memory.timers.next(), state.memory.finished.next()].into_iter().flatten().min();
     out.alarm(state, next);
 }
 
 /// Moves on whatever may have to. Each settle either moves a fact forward or does nothing, so this ends.
-fn settle(state: &mut State, out: &mut Out) {
-    let (mut starts, mut stops, mut gone) = (0, 0, 0);
+///
+/// A step starts jobs and lets go of what is over in shares. What is left waits for the `Tick` that was asked for, so
+/// that the host has carried out one share before the next is decided, however many steps come in between; stops wait
+/// for nobody.
+fn settle(state: &mut State, is_tick: bool, out: &mut Out) {
+    let waits = std::mem::take(&mut state.memory.asked_for_tick) && !is_tick;
+    let (mut starts, mut stops, mut gone) =
+        if waits { (STARTS_PER_STEP, 0, EVICTS_PER_STEP) } else { (0, 0, 0) };
     loop {
         if let Some(key) = state.memory.dirty.jobs.pop_front() {
             job::settle(state, key, out);
@@ -61,6 +68,8 @@ fn settle(state: &mut State, out: &mut Out) {
     }
     inbox::settle_idle(state, out);
     foreground::settle(state, out);
-    out.unfinished =
-        starts == STARTS_PER_STEP || !state.memory.sweeps.is_empty() || evict::is_unfinished(state);
+    let is_left = starts == STARTS_PER_STEP || evict::is_unfinished(state);
+    state.memory.asked_for_tick = is_left;
+    out.is_urgent = !state.memory.sweeps.is_empty();
+    out.unfinished = is_left && !waits || out.is_urgent;
 }
