@@ -109,7 +109,7 @@ impl Launcher {
     ) -> Result<Foreground, RunError> {
         // Made before the launch, so that the answer of the same step finds it, and a refusal forgets it.
         let mut waiter = Waiter::expect(self.handle());
-        let specs = specs.into_iter().collect();
+        let specs: Vec<JobSpec> = specs.into_iter().collect();
         let group = Group::new(self, self.launch(options, specs, false, Some(waiter.id())).await?);
         match waiter.answer_before(limit.into()).await {
             Ok(Answer::Group { result, already_delivered }) => {

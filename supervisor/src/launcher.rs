@@ -87,7 +87,7 @@ impl Launcher {
     /// Cancel safe: it waits for the gate alone. Dropped there nothing exists; once it has returned, dropping the handle
     /// does not stop the job.
     pub async fn start(&self, spec: JobSpec) -> Result<Job, LaunchError> {
-        let launched = self.launch(GroupOptions::default(), vec![spec], true, None).await?;
+        let launched = self.launch(GroupOptions::default(), [spec], true, None).await?;
         Job::new(self, launched).ok_or(LaunchError::Call(Refusal::Empty.into()))
     }
 
@@ -119,21 +119,40 @@ impl Launcher {
         options: GroupOptions,
         specs: impl IntoIterator<Item = JobSpec>,
     ) -> Result<Group, LaunchError> {
-        let launched = self.launch(options, specs.into_iter().collect(), false, None).await?;
+        let launched = self.launch(options, specs, false, None).await?;
         Ok(Group::new(self, launched))
     }
 
     pub(crate) async fn launch(
         &self,
         options: GroupOptions,
-        specs: Vec<JobSpec>,
+        specs: impl IntoIterator<Item = JobSpec>,
         joins_turn: bool,
         foreground: Option<WaiterId>,
     ) -> Result<Launched, LaunchError> {
+        let (members, works) = self.prepare(specs)?;
+        let launch = Launch {
+            parent: self.parent.clone(),
+            is_fresh: options.id.is_none(),
+            group: options.id.unwrap_or_else(chance::group_id),
+            joins_turn,
+            policy: options.policy,
+            foreground,
+            members,
+        };
+        Ok(self.handle.core().launch(launch, works).await?)
+    }
+
+    /// Looks at specs before anything exists of them, each as it comes: of very many there is never a second list.
+    fn prepare(
+        &self,
+        specs: impl IntoIterator<Item = JobSpec>,
+    ) -> Result<(Vec<Member>, Works), LaunchError> {
         let core = self.handle.core();
-        let mut members = Vec::with_capacity(specs.len());
+        let specs = specs.into_iter();
+        let mut members = Vec::with_capacity(specs.size_hint().0);
         let mut works = Works::default();
-        for (index, job) in specs.into_iter().enumerate() {
+        for (index, job) in specs.enumerate() {
             if job.limits.retries.is_some_and(|retries| retries > 0) && !job.is_rerunnable() {
                 let problem =
                     "retries: this closure can run once only; make it with JobSpec::rerunnable".to_owned();
@@ -161,16 +180,7 @@ impl Launcher {
             });
             works.push(job.work);
         }
-        let launch = Launch {
-            parent: self.parent.clone(),
-            is_fresh: options.id.is_none(),
-            group: options.id.unwrap_or_else(chance::group_id),
-            joins_turn,
-            policy: options.policy,
-            foreground,
-            members,
-        };
-        Ok(core.launch(launch, works).await?)
+        Ok((members, works))
     }
 
     /// Waits until all of these jobs are over, and takes their results: they will not be part of a wake again. Jobs
