@@ -144,10 +144,7 @@ impl Launcher {
     }
 
     /// Looks at specs before anything exists of them, each as it comes: of very many there is never a second list.
-    fn prepare(
-        &self,
-        specs: impl IntoIterator<Item = JobSpec>,
-    ) -> Result<(Vec<Member>, Works), LaunchError> {
+    fn prepare(&self, specs: impl IntoIterator<Item = JobSpec>) -> Result<(Vec<Member>, Works), LaunchError> {
         let core = self.handle.core();
         let specs = specs.into_iter();
         let mut members = Vec::with_capacity(specs.size_hint().0);

@@ -113,6 +113,41 @@ async fn every_open_part_is_closed_and_every_run_ended_after_a_crash() {
     );
 }
 
+// B12: two orphans, then three orderly starts and stops: what became of them is told once in all.
+#[tokio::test]
+async fn an_orphan_is_told_once_however_often_the_store_is_opened() {
+    let (dir, alive) = (tempfile::tempdir().unwrap(), Alive::default());
+    let supervisor = start_over(dir.path()).await;
+    let session = supervisor.session("parent").await.unwrap();
+    let group = session.fan_out([stubborn("a", &alive), stubborn("b", &alive)]).await.unwrap();
+    let launched = group.id().clone();
+    drop((group, session, supervisor));
+
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let supervisor = start_over(dir.path()).await;
+        let session = supervisor.session("parent").await.unwrap();
+        if told.is_empty() {
+            let wake = woken(&session).await;
+            let ends: Vec<_> = wake.entries.iter().map(|entry| entry.summary()).collect();
+            assert_eq!(ends, ["error{interrupted}"; 2]);
+            told.push(wake.group.clone());
+        }
+        assert_no_wake_now(&session);
+        drop(session);
+        supervisor.shutdown().await;
+    }
+    assert_eq!(told, [launched]);
+    let mut journal = fanin_sqlite::SqliteJournal::open(dir.path(), &Default::default()).unwrap();
+    let kinds = |kind: &str| {
+        let records = records(&*journal.reader()).unwrap();
+        records.iter().filter(|record| record.kind == kind).count()
+    };
+    let counts = ["store.opened", "run.ended", "job.ended", "group.fired", "message.taken"].map(kinds);
+    assert_eq!(counts, [4, 2, 2, 1, 1]);
+    journal.load().unwrap();
+}
+
 // B-4, B-5, B44: a subscriber that is behind what is in memory catches up from the store, and then it is live.
 #[tokio::test]
 async fn a_subscriber_catches_up_from_the_store_and_goes_on_live() {

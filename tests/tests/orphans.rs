@@ -129,6 +129,7 @@ fn is_closed(before: &Calls, log: &[Entry], at: usize) {
     }
 }
 
+// B20
 #[test]
 fn what_a_crash_left_open_is_closed_and_what_was_over_stays() {
     let cases = std::env::var("FANIN_CASES").map_or(CASES, |cases| cases.parse().unwrap());

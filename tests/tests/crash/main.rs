@@ -95,6 +95,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
+// B23
 #[test]
 fn a_crash_at_any_commit_and_at_any_of_its_recovery_loses_nothing() {
     let (mut commits, mut inside, mut told) = (0, 0, Told::default());

@@ -192,6 +192,7 @@ fn cuts(before: &Image, after: &Image) -> Vec<usize> {
     (from..to).filter(|at| (at - 32) % 4_120 < 26 || at % 11 == 0).collect()
 }
 
+// B86
 #[test]
 fn a_torn_tail_is_dropped_where_nobody_was_told_and_missed_where_somebody_was() {
     let last = Batch { rows: vec![put(RowKind::Job, 1, "a", "late")], ..batch(3, 2) };
@@ -384,6 +385,7 @@ fn a_database_that_is_gone_is_missed() {
     }
 }
 
+// B87
 #[test]
 fn damage_in_the_middle_is_named_and_what_comes_before_is_read() {
     let dir = tempfile::tempdir().unwrap();

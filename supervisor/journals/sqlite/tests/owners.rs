@@ -53,6 +53,7 @@ fn sql(dir: &Path, text: &str) {
     connection.execute_batch(text).unwrap();
 }
 
+// B90
 #[test]
 fn one_of_twenty_wins_and_the_others_say_so() {
     let dir = tempfile::tempdir().unwrap();
@@ -77,6 +78,7 @@ fn one_of_twenty_wins_and_the_others_say_so() {
     assert!(open(dir.path()).is_ok());
 }
 
+// B91
 #[test]
 fn what_a_dead_owner_left_blocks_nobody() {
     let dir = tempfile::tempdir().unwrap();
@@ -141,6 +143,7 @@ fn a_reader_makes_nothing_where_nothing_is() {
     assert_eq!(files(dir.path()), BTreeMap::new());
 }
 
+// B88
 #[test]
 fn a_newer_major_is_refused_and_a_newer_minor_is_not() {
     let dir = tempfile::tempdir().unwrap();
@@ -165,6 +168,7 @@ fn strange(seq: u64, ignorable: bool) -> Envelope {
     Envelope { kind: "weather.changed".into(), ignorable, body: vec![0xc1, 0, 255].into(), ..record(seq) }
 }
 
+// B89
 #[test]
 fn an_unknown_kind_is_kept_where_it_may_be_passed_over_and_refused_where_not() {
     for (ignorable, closes, version) in [(true, true, 1001), (false, false, 1000), (false, true, 1001)] {
@@ -193,6 +197,7 @@ fn an_unknown_kind_is_kept_where_it_may_be_passed_over_and_refused_where_not() {
     }
 }
 
+// B89
 #[test]
 fn a_known_kind_with_a_broken_body_is_told() {
     let dir = tempfile::tempdir().unwrap();
