@@ -6,7 +6,8 @@ use std::path::Path;
 use fanin_protocol::ToolPart;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Number, json};
 
 use crate::error::SanitizeError;
 use crate::object::Object;
@@ -101,13 +102,37 @@ fn closed(data: &str, part: &ToolPart, text: &str) -> serde_json::Result<String>
     if time.get("start").is_none_or(|start| start.get() == "null") {
         time.set("start", &part.start_ms)?;
     }
-    time.set("end", &part.end_ms)?;
+    let end = latest(&time, ["start", "end"], part.end_ms.unwrap_or(part.last_ms))?;
+    time.set("end", &end)?;
     state.set("status", &part.state)?;
     state.set("error", text)?;
     state.set("metadata", &metadata)?;
     state.set("time", &time)?;
     whole.set("state", &state)?;
     serde_json::to_string(&whole)
+}
+
+/// The latest of a moment and those that are written: as it is written, where it has more digits or a larger exponent than a
+/// whole number of milliseconds.
+fn latest(time: &Object, written: [&str; 2], end_ms: u64) -> serde_json::Result<Box<RawValue>> {
+    let mut latest = to_raw_value(&end_ms)?;
+    for written in written.into_iter().filter_map(|name| time.get(name)) {
+        if is_before(&latest, written) {
+            latest = written.to_owned();
+        }
+    }
+    Ok(latest)
+}
+
+/// True where a number is before another, or where that cannot be told for want of digits. What is no number is before none.
+fn is_before(one: &RawValue, other: &RawValue) -> bool {
+    let number = |raw: &RawValue| serde_json::from_str::<Number>(raw.get()).ok();
+    let (Some(one), Some(other)) = (number(one), number(other)) else { return false };
+    match (one.as_u64(), other.as_u64(), one.as_f64(), other.as_f64()) {
+        (Some(one), Some(other), ..) => one < other,
+        (_, _, Some(one), Some(other)) => one <= other,
+        _ => false,
+    }
 }
 
 /// An output, with a notice behind it in the form in which opencode adds them.
@@ -120,7 +145,8 @@ fn with_notice(output: &str, text: &str) -> String {
 fn completed(data: &str, end_ms: u64, text: &str) -> serde_json::Result<String> {
     let mut whole = Object::read(data)?;
     let mut time = whole.object("time")?;
-    time.set("completed", &end_ms)?;
+    let end = latest(&time, ["created", "completed"], end_ms)?;
+    time.set("completed", &end)?;
     whole.set("time", &time)?;
     if whole.get("error").is_none_or(|error| error.get() == "null") {
         whole.set("error", &json!({"name": "MessageAbortedError", "data": {"message": text}}))?;
@@ -318,7 +344,7 @@ mod tests {
             expected["state"]["error"] = "why".into();
             expected["state"]["metadata"]["interrupted"] = true.into();
             expected["state"]["time"]["start"] = start.map_or_else(|| 7.into(), Value::from);
-            expected["state"]["time"]["end"] = 9.into();
+            expected["state"]["time"]["end"] = start.map_or(9, |start| start.max(9)).into();
             prop_assert_eq!(is, expected);
         }
     }

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use fanin_protocol::{Fence, PartKind, PartState, ToolPart};
 use rusqlite::{Connection, OptionalExtension};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Number;
 use serde_json::value::RawValue;
 
 use crate::error::SanitizeError;
@@ -96,11 +97,22 @@ struct State<'r> {
     input: Option<&'r RawValue>,
 }
 
-/// Milliseconds since 1970. JavaScript's numbers may have a fraction.
 #[derive(Deserialize, Default, Clone, Copy)]
 struct Time {
-    start: Option<f64>,
-    end: Option<f64>,
+    start: Option<Moment>,
+    end: Option<Moment>,
+}
+
+/// Milliseconds since 1970: the first whole one that is not before what was written.
+#[derive(Clone, Copy)]
+struct Moment(u64);
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = Number::deserialize(deserializer)?;
+        // JavaScript's numbers may have a fraction; a whole one can have more digits than those keep.
+        Ok(Self(written.as_u64().unwrap_or_else(|| whole(written.as_f64().unwrap_or(f64::NAN)))))
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -126,8 +138,8 @@ struct Message {
 
 #[derive(Deserialize, Default)]
 struct MessageTime {
-    created: Option<f64>,
-    completed: Option<f64>,
+    created: Option<Moment>,
+    completed: Option<Moment>,
 }
 
 #[derive(Deserialize)]
@@ -198,7 +210,7 @@ pub(super) fn scan(connection: &Connection, path: &Path, version: String) -> Res
     while let Some(row) = rows.next().map_err(sql)? {
         let row = Row::named(row, path, "message")?;
         let message: Message = row.read(path, "message")?;
-        let created_ms = message.time.and_then(|time| time.created).map_or(row.created_ms, whole);
+        let created_ms = message.time.and_then(|time| time.created).map_or(row.created_ms, |at| at.0);
         let orphan = Orphan::Message { key: row.id.clone(), created_ms, last_ms: row.last_ms() };
         found.orphans.push((row.session, orphan));
     }
@@ -279,7 +291,7 @@ impl Found {
 /// The call as the machine knows calls, whose rule then closes it.
 fn orphan(row: &Row, part: &Part<'_>, state: &State<'_>, metadata: Metadata) -> Orphan {
     let time = state.time.unwrap_or_default();
-    let (start_ms, end_ms) = (time.start.map(whole), time.end.map(whole));
+    let (start_ms, end_ms) = (time.start.map(|at| at.0), time.end.map(|at| at.0));
     let (call, name) = (part.call.as_deref().unwrap_or_default(), part.tool.as_deref().unwrap_or_default());
     // Its run is none of this program's.
     let mut tool = ToolPart::pending(Fence(0), call.into(), name.into(), PartKind::Tool, row.created_ms);

@@ -231,3 +231,33 @@ fn a_clock_that_stands_before_the_store_makes_no_end_before_its_start() {
         }
     }
 }
+
+/// Times of calls and of a message that JavaScript would have rounded, or never written: each as it is written in the store.
+#[test]
+fn no_end_is_before_a_start_however_late_and_however_it_is_written() {
+    for start in ["9007199254740993", "9007199254740992.9", "18446744073709551615", "1.5e19", "1e300", "-5"] {
+        let place = Place::new(Sample::Empty);
+        place.change(&format!(
+            r#"INSERT INTO project(id, worktree, sandboxes, time_created, time_updated) VALUES('p', '/p', '[]', 1, 1);
+            INSERT INTO session(id, project_id, slug, directory, title, version, time_created, time_updated)
+            VALUES('ses_1', 'p', 'one', '/p', 'one', '1.18.33', 1, 1);
+            INSERT INTO message VALUES('msg_1', 'ses_1', 1, 1,
+            '{{"role":"assistant","agent":"a","time":{{"created":{start}}}}}');
+            INSERT INTO part VALUES('prt_1', 'msg_1', 'ses_1', 1, 1,
+            '{{"type":"tool","tool":"bash","callID":"c","state":{{"status":"running","input":{{}},"time":{{"start":{start}}}}}}}')"#
+        ));
+        place.repair().unwrap();
+        let rows = place.rows();
+        let end_of = |table: &str, end: &str| {
+            let row = rows.iter().find(|row| row.starts_with(table)).unwrap();
+            let time = row.split_once("\"time\":{").unwrap().1.split_once('}').unwrap().0;
+            assert!(time.contains(&format!(":{start},")), "the start stays: {time}");
+            time.split_once(end).unwrap().1.to_owned()
+        };
+        let kept = if start == "-5" { NOW.to_string() } else { start.to_owned() };
+        assert_eq!(end_of("part|", "\"end\":"), kept);
+        assert_eq!(end_of("message|", "\"completed\":"), kept);
+        place.undo().unwrap();
+        assert_eq!(place.counts(), counts(1, 0, 1, 0));
+    }
+}
