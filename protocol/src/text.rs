@@ -1,6 +1,7 @@
 //! Cutting text without breaking it, and showing text that nobody vouches for.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 /// The longest start of `text` that is at most `max` bytes and ends between two characters (B62).
 pub fn cut(text: &str, max: usize) -> &str {
@@ -56,6 +57,36 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 /// [`printable`] text on one line: breaks and tabs become spaces.
 pub fn one_line(text: &str) -> String {
     printable(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A path for people, as a shell takes it: as it is where nothing in it means anything to one, else in quotes. Nothing of it
+/// is left out, and nothing reaches a terminal that is no text.
+pub fn path(path: &Path) -> String {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:=@%".contains(c);
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) => {
+            text.to_owned()
+        }
+        Ok(text) if !text.chars().any(|c| is_unsafe(c) || matches!(c, '\n' | '\t')) => {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
+        Ok(_) | Err(_) => {
+            let by_number =
+                |bytes: &[u8]| bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>();
+            let shown = |c: char| match c {
+                '\'' | '\\' => format!("\\{c}"),
+                c if is_unsafe(c) || matches!(c, '\n' | '\t') => {
+                    by_number(c.encode_utf8(&mut [0; 4]).as_bytes())
+                }
+                c => c.to_string(),
+            };
+            let chunk = |chunk: std::str::Utf8Chunk<'_>| {
+                chunk.valid().chars().map(shown).chain([by_number(chunk.invalid())]).collect::<String>()
+            };
+            format!("$'{}'", bytes.utf8_chunks().map(chunk).collect::<String>())
+        }
+    }
 }
 
 fn is_unsafe(c: char) -> bool {
@@ -146,6 +177,23 @@ mod tests {
         assert_eq!(printable("tab\tstays"), "tab\tstays");
         assert_eq!(printable("\x1b]0;open\nnext"), "\nnext");
         assert_eq!(printable("file\u{202e}gnp.exe"), "filegnp.exe");
+    }
+
+    #[test]
+    fn a_path_is_shown_whole_and_as_a_shell_takes_it() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+        for (path_is, shown) in [
+            (&b"/srv/a-b_c.d/\xc3\xa9.db"[..], "/srv/a-b_c.d/\u{e9}.db"),
+            (b"", "''"),
+            (b"-rf", "'-rf'"),
+            (b"/a b  c/~", "'/a b  c/~'"),
+            (b"/it's $HOME", r"'/it'\''s $HOME'"),
+            (b"/\x1b[31mred\nfanin: exit 0", r"$'/\x1b[31mred\x0afanin: exit 0'"),
+            (b"/a\xff'\\\xe2\x80\xae", r"$'/a\xff\'\\\xe2\x80\xae'"),
+        ] {
+            assert_eq!(path(Path::new(OsStr::from_bytes(path_is))), shown);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fanin_process::Table;
 use fanin_protocol::limits::DEMO_WAIT;
-use fanin_protocol::{LogId, Resume, Status};
+use fanin_protocol::{LogId, Resume, Status, text};
 use fanin_sqlite::{Options, SqliteJournal};
 use fanin_subprocess::SubprocessRunner;
 use fanin_supervisor::journal::JournalError;
@@ -92,7 +92,7 @@ impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
             // Nothing of the demo depends on it.
-            let _ = writeln!(io::stderr(), "{} is left: {error}", self.0.display());
+            let _ = writeln!(io::stderr(), "{} is left: {error}", text::path(&self.0));
         }
     }
 }

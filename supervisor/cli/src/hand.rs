@@ -10,6 +10,7 @@ use fanin_supervisor::Wake;
 use crate::args::RunArgs;
 use crate::drive::DriveError;
 use crate::github::{self, GitHub};
+use crate::json;
 use crate::keep::Keep;
 use crate::leave;
 use crate::notice;
@@ -38,7 +39,11 @@ pub(crate) struct Ways<'w> {
 impl Ways<'_> {
     /// Tells a warning.
     pub(crate) fn tell(&self, warning: &Warning) {
-        self.stderr.say(&warning.told(self.args.json));
+        if self.args.json {
+            self.stderr.document(&json::error(warning.code(), &warning.to_string(), None));
+        } else {
+            self.stderr.say(&format!("fanin: warning: {warning}"));
+        }
     }
 
     /// Writes the files that are left behind. A report that cannot be written changes how the program ends, so this comes

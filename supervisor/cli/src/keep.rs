@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use fanin_protocol::limits::KEPT_BYTES_MAX;
-use fanin_protocol::{GroupId, layout};
+use fanin_protocol::{GroupId, layout, text};
 use fanin_sqlite::{Options, SqliteJournal};
 use fanin_supervisor::journal::JournalError;
 
@@ -149,7 +149,7 @@ impl Begun {
 pub(crate) fn way_out(folder: &Path, error: &JournalError) -> String {
     match error {
         JournalError::Damaged { .. } => {
-            format!("; `fanin store repair {}` says how to go on", folder.display())
+            format!("; `fanin store repair {}` says how to go on", text::path(folder))
         }
         _ => String::new(),
     }

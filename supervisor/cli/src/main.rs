@@ -114,11 +114,11 @@ impl Ended {
 
     /// Says why it ends so.
     fn saying(self, stderr: &Stderr, code: &str, message: &str) -> Self {
-        stderr.say(&if self.is_json {
-            json::error(code, message, None)
+        if self.is_json {
+            stderr.document(&json::error(code, message, None));
         } else {
-            format!("error: {message}")
-        });
+            stderr.say(&format!("error: {message}"));
+        }
         self
     }
 }
@@ -205,11 +205,11 @@ fn read(stderr: &Stderr) -> Result<Prepared, Ended> {
     };
     prepared.map_err(|refused| {
         let (problems, hint) = (refused.problems.join("\n"), refused.hint.as_deref());
-        stderr.say(&if is_json {
-            json::error(refused.exit.name(), &problems, hint)
+        if is_json {
+            stderr.document(&json::error(refused.exit.name(), &problems, hint));
         } else {
-            refused.lines().join("\n")
-        });
+            stderr.say(&refused.lines().join("\n"));
+        }
         Ended::new(refused.exit, is_json)
     })
 }
@@ -251,11 +251,11 @@ fn usage(stderr: &Stderr, error: &clap::Error) -> Ended {
         return Ended::new(Exit::Done, false);
     }
     let is_json = wants_json();
-    stderr.say(&if is_json {
-        json::usage(error, &args::named(std::env::args_os()))
+    if is_json {
+        stderr.document(&json::usage(error, &args::named(std::env::args_os())));
     } else {
-        error.to_string().trim_end().to_owned()
-    });
+        stderr.say(error.to_string().trim_end());
+    }
     Ended::new(Exit::Usage, is_json)
 }
 

@@ -12,7 +12,7 @@ use fanin_protocol::limits::{
     GROUP_MEMBERS_MAX, INPUT_BYTES_MAX, LABEL_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX, RUN_SLOTS,
 };
 use fanin_protocol::spec::millis;
-use fanin_protocol::{CommandLine, JobLimits, Policy, Resume};
+use fanin_protocol::{CommandLine, JobLimits, Policy, Resume, text};
 use toml::de::DeTable;
 
 use crate::args::Flags;
@@ -46,10 +46,10 @@ const LIMIT_KEYS: [&str; 7] =
 ///
 /// [`Refused`] with every problem that was found, each with its file, line and column.
 pub(crate) fn read(path: &Path, flags: &Flags) -> Result<Plan, Refused> {
-    let file = path.display();
+    let file = text::path(path);
     let text = load(path).map_err(|error| Refused::one(format!("{file}: cannot be read: {error}")))?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    let mut problems = Problems::new(file, &text);
+    let mut problems = Problems::new(&file, &text);
     let plan = parse(&text, folder, flags, &mut problems);
     plan.filter(|_| problems.is_empty()).ok_or_else(|| problems.into())
 }
@@ -309,7 +309,7 @@ fn common_folder(
 ) -> Option<PathBuf> {
     let path = folder_of(field, folder, problems)?;
     if flags.cwd.is_none() && !path.is_dir() {
-        field.wrong(format!("{} is no folder", path.display()), problems);
+        field.wrong(format!("{} is no folder", text::path(&path)), problems);
     }
     Some(path)
 }

@@ -193,7 +193,7 @@ pub(crate) fn plan(
 ) -> Result<Plan, Refused> {
     let flags = &args.flags;
     if let Some(cwd) = flags.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
-        return Err(Refused::one(format!("--cwd: {} is no folder", cwd.display())));
+        return Err(Refused::one(format!("--cwd: {} is no folder", text::path(cwd))));
     }
     let mut plan = match earlier {
         Some(earlier) => again::plan(earlier, flags)?,

@@ -7,7 +7,7 @@ use std::path::{self, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fanin_protocol::limits::DEPTH_MAX;
-use fanin_protocol::{GroupId, LayoutError, PARENT_VARIABLE, ParentMark, layout};
+use fanin_protocol::{GroupId, LayoutError, PARENT_VARIABLE, ParentMark, layout, text};
 
 use crate::args::{Inline, RunArgs};
 use crate::file;
@@ -45,7 +45,7 @@ pub(crate) fn prepare(args: RunArgs, inline: &[Inline], stdin: impl io::Read) ->
     let plan = plan::plan(&args, inline, earlier, stdin)?;
     if let Some(path) = &args.junit {
         file::check(path).map_err(|error| {
-            Refused::one(format!("--junit: {} cannot be written: {error}", path.display()))
+            Refused::one(format!("--junit: {} cannot be written: {error}", text::path(path)))
         })?;
     }
     if let Some(line) = &args.on_done {

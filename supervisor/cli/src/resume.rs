@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use fanin_protocol::{GroupId, JobInfo, PARENT_VARIABLE, ParentMark, layout};
+use fanin_protocol::{GroupId, JobInfo, PARENT_VARIABLE, ParentMark, layout, text};
 use fanin_supervisor::JobFilter;
 use fanin_supervisor::stored::Stored;
 
@@ -104,7 +104,7 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
     let parent = parent.map_err(|error| Refused::one(error.to_string()))?;
     // Tasks that say nothing else run where the run was started.
     env::set_current_dir(&run.started_in).map_err(|error| {
-        Refused::one(format!("resume: {} cannot be entered: {error}", run.started_in.display()))
+        Refused::one(format!("resume: {} cannot be entered: {error}", text::path(&run.started_in)))
     })?;
     let KeptRun { group, folder, plan, .. } = run;
     let keep = Keep::of(&state, &folder);

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use fanin_protocol::text;
 use fanin_sanitize::{
     Codex, Counts, Format, Only, OpenCode, Options, SanitizeError, Scan, Undone, repair, report, undo,
 };
@@ -96,7 +97,7 @@ pub(crate) fn run(args: &SanitizeArgs, out: &mut dyn Write, warn: &dyn Fn(&str))
         if args.force
             && let Some(user) = format.user(&path)
         {
-            warn(&format!("{} is in use: {user}; what it writes meanwhile can be lost", path.display()));
+            warn(&format!("{} is in use: {user}; what it writes meanwhile can be lost", text::path(&path)));
         }
         let outcome = handle(args, format, path);
         match outcome.done {
@@ -107,7 +108,7 @@ pub(crate) fn run(args: &SanitizeArgs, out: &mut dyn Write, warn: &dyn Fn(&str))
         }
     }
     if let (Some(session), true) = (&args.session, outcomes.is_empty()) {
-        return Err(LookError::NotFound(session.clone()));
+        return Err(LookError::NotFound(text::one_line(session)));
     }
     if args.json {
         shown::document(out, &outcomes)?
@@ -127,7 +128,7 @@ fn exit(outcomes: &[Outcome]) -> Exit {
 /// What an error makes of the program's end.
 pub(crate) const fn of_error(error: &SanitizeError) -> Exit {
     match error {
-        SanitizeError::InUse { .. } | SanitizeError::Changed(_) => Exit::Owned,
+        SanitizeError::InUse { .. } | SanitizeError::Busy(_) | SanitizeError::Changed(_) => Exit::Owned,
         SanitizeError::None(_)
         | SanitizeError::NotThere { .. }
         | SanitizeError::Empty(_)

@@ -96,7 +96,7 @@ pub(crate) fn why(args: &WhyArgs, out: &mut dyn Write) -> Result<Exit, LookError
             let reasons = found.stored.why_group(id);
             match reasons.is_empty() {
                 true => writeln!(out, "{id} waits for nothing: {}", standing(&found, id))?,
-                false => reasons.iter().try_for_each(|reason| writeln!(out, "{id}: {reason}"))?,
+                false => reasons.iter().try_for_each(|reason| writeln!(out, "{id}: {}", in_words(reason)))?,
             }
         }
         Named::Job(_) | Named::Session(_) => {
@@ -116,11 +116,16 @@ fn standing(found: &Found, id: &fanin_protocol::GroupId) -> &'static str {
     }
 }
 
+/// A reason in words; some name what a job or an agent has named.
+fn in_words(reason: &Reason) -> String {
+    text::one_line(&reason.to_string())
+}
+
 fn write_why(job: &JobInfo, out: &mut dyn Write) -> io::Result<()> {
     if job.why.is_empty() {
         return writeln!(out, "{} waits for nothing: {}", job.job, ps::state(job));
     }
-    job.why.iter().try_for_each(|reason| writeln!(out, "{}: {reason}", job.job))
+    job.why.iter().try_for_each(|reason| writeln!(out, "{}: {}", job.job, in_words(reason)))
 }
 
 /// The jobs that are meant, in launch order.
@@ -144,7 +149,7 @@ fn show_job(stored: &Stored, job: &JobInfo, out: &mut dyn Write) -> Result<(), L
     }
     writeln!(out, "  {:<6} {}", "tries", job.runs)?;
     for reason in &job.why {
-        writeln!(out, "  {:<6} {reason}", "why")?;
+        writeln!(out, "  {:<6} {}", "why", in_words(reason))?;
     }
     Timeline::new(vec![Span::of(job)], None).write(out)?;
     let bytes = stored.output(&job.job)?.map_or(0, |output| output.bytes_total());
@@ -170,7 +175,7 @@ fn show_group(
                 Reason::Unowned => {
                     writeln!(out, "its supervisor died; this goes on: fanin resume {}", group.group)?;
                 }
-                reason => writeln!(out, "no result yet: {reason}")?,
+                reason => writeln!(out, "no result yet: {}", in_words(&reason))?,
             }
         }
         return Ok(());

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use console::Term;
 use fanin_protocol::limits::STDERR_HELD_BYTES_MAX;
+use fanin_protocol::text;
 
 use crate::github;
 
@@ -48,9 +49,15 @@ impl Stderr {
         self.shared.tell(|told| told.push(command.to_owned()));
     }
 
-    /// Says something of the program's own. It is never left out: a run has a handful of such words.
+    /// Says something of the program's own, which may have foreign words in it: nothing but text reaches a terminal. It is
+    /// never left out: a run has a handful of such words.
     pub(crate) fn say(&self, words: &str) {
-        self.shared.tell(|told| told.push(told.safe(words)));
+        self.shared.tell(|told| told.push(told.safe(&text::printable(words))));
+    }
+
+    /// Says a document for programs, as it is.
+    pub(crate) fn document(&self, document: &str) {
+        self.shared.tell(|told| told.push(told.safe(document)));
     }
 
     /// Says what happened to a task. A line for which there is no room is left out and counted.

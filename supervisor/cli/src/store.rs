@@ -4,7 +4,7 @@ use std::env;
 use std::io::Write;
 use std::path::PathBuf;
 
-use fanin_protocol::{LogId, layout};
+use fanin_protocol::{LogId, layout, text};
 use fanin_sqlite::{Options, Owner, Report, SqliteJournal, check, repair_accept_loss, try_repair};
 use fanin_supervisor::journal::{Journal, JournalError};
 use fanin_supervisor::stored::LogFold;
@@ -92,7 +92,7 @@ fn check_all(places: &Places, out: &mut dyn Write) -> Result<Exit, LookError> {
                 exit = Exit::Internal;
             }
             Err(error) => {
-                writeln!(out, "{}: {error}", place.name)?;
+                writeln!(out, "{}: {}", place.name, text::printable(&error.to_string()))?;
                 exit = Exit::Internal;
             }
         }
@@ -135,7 +135,7 @@ fn offer(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
         Ok(looked) => nothing_to_repair(place, &looked.rows, out),
         Err(damage @ JournalError::Damaged { .. }) => match try_repair(&place.dir) {
             Ok(_) => {
-                writeln!(out, "{damage}")?;
+                writeln!(out, "{}", text::printable(&damage.to_string()))?;
                 writeln!(out, "nothing was changed; --accept-loss goes on without what cannot be read")?;
                 Ok(Exit::Internal)
             }
@@ -160,10 +160,10 @@ fn repair(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
     let Some(kept) = repaired.kept else {
         return nothing_to_repair(place, &look(place)?.rows, out);
     };
-    writeln!(out, "{}: lost are {}", place.name, repaired.lost.join(", "))?;
+    writeln!(out, "{}: lost are {}", place.name, text::printable(&repaired.lost.join(", ")))?;
     let name = repaired.log.map(|log| format!(" as {log}")).unwrap_or_default();
     writeln!(out, "its log goes on at record {}{name}", repaired.next)?;
-    writeln!(out, "as it was it is in {}", kept.display())?;
+    writeln!(out, "as it was it is in {}", text::path(&kept))?;
     Ok(Exit::Done)
 }
 
@@ -177,9 +177,9 @@ fn adopt(place: &Place, out: &mut dyn Write) -> Result<Exit, LookError> {
 
 /// Says that a repair has nothing to go on with.
 fn hopeless(place: &Place, damage: &JournalError, out: &mut dyn Write) -> Result<Exit, LookError> {
-    writeln!(out, "{damage}")?;
+    writeln!(out, "{}", text::printable(&damage.to_string()))?;
     writeln!(out, "nothing was changed: no repair can go on from what is left of it")?;
-    writeln!(out, "a backup helps; without one, remove the folder {}", place.dir.display())?;
+    writeln!(out, "a backup helps; without one, remove the folder {}", text::path(&place.dir))?;
     Ok(Exit::Internal)
 }
 

@@ -110,7 +110,7 @@ pub(crate) struct Place {
 impl Place {
     fn new(dir: &Path) -> Self {
         let name = dir.file_name().unwrap_or(dir.as_os_str());
-        Self { dir: dir.to_owned(), name: text::one_line(&name.to_string_lossy()) }
+        Self { dir: dir.to_owned(), name: text::path(Path::new(name)) }
     }
 
     /// True where a live process has it.
@@ -151,7 +151,7 @@ impl Places {
     pub(crate) fn of(store: Option<&Path>, state: Result<PathBuf, LayoutError>) -> Result<Self, LookError> {
         if let Some(dir) = store {
             if !is_store(dir) {
-                return Err(LookError::NoStore(format!("there is no store in {}", dir.display())));
+                return Err(LookError::NoStore(format!("there is no store in {}", text::path(dir))));
             }
             return Ok(Self { all: vec![Place::new(dir)] });
         }

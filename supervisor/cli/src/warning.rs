@@ -3,10 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use fanin_protocol::LayoutError;
+use fanin_protocol::{LayoutError, text};
 
 use crate::exit::Exit;
-use crate::json;
 use crate::on_done::OnDoneError;
 
 /// Something beside the run that did not work.
@@ -16,7 +15,7 @@ pub(crate) enum Warning {
     #[error("this run cannot be run again: {0}; --no-keep says that this is meant")]
     NoState(#[source] LayoutError),
     /// The plan or the result could not be kept.
-    #[error("this run is not kept in {folder}, so what fails cannot be run again: {error}; --no-keep says that this is meant", folder = .folder.display())]
+    #[error("this run is not kept in {folder}, so what fails cannot be run again: {error}; --no-keep says that this is meant", folder = text::path(.folder))]
     Keep {
         /// The state folder.
         folder: PathBuf,
@@ -25,7 +24,7 @@ pub(crate) enum Warning {
         error: io::Error,
     },
     /// The report that was asked for is not there.
-    #[error("the JUnit report {path} could not be written: {error}", path = .path.display())]
+    #[error("the JUnit report {path} could not be written: {error}", path = text::path(.path))]
     Junit {
         /// Where it belongs.
         path: PathBuf,
@@ -34,7 +33,7 @@ pub(crate) enum Warning {
         error: io::Error,
     },
     /// GitHub's page of the step lacks it.
-    #[error("the summary of the step could not be added to {path}: {error}", path = .path.display())]
+    #[error("the summary of the step could not be added to {path}: {error}", path = text::path(.path))]
     Summary {
         /// Where it belongs.
         path: PathBuf,
@@ -66,15 +65,6 @@ impl Warning {
             (Self::Junit { .. }, Exit::Unreaped)
             | (Self::NoState(_) | Self::Keep { .. } | Self::Summary { .. } | Self::OnDone(_), _) => without,
             (Self::Junit { .. }, _) => Exit::Internal,
-        }
-    }
-
-    /// What is said of it: a line for people, or a document.
-    pub(crate) fn told(&self, is_json: bool) -> String {
-        if is_json {
-            json::error(self.code(), &self.to_string(), None)
-        } else {
-            format!("fanin: warning: {self}")
         }
     }
 }

@@ -2,15 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use fanin_protocol::text;
+
 /// Why a store was not looked at, or not repaired. It is as it was.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SanitizeError {
     /// Nothing is there.
-    #[error("there is no store at {0}")]
+    #[error("there is no store at {}", text::path(.0))]
     None(PathBuf),
     /// Nothing is where a variable says.
-    #[error("there is no store at {path}, which ${variable} names")]
+    #[error("there is no store at {path}, which ${variable} names", path = text::path(.path))]
     NotThere {
         /// Where.
         path: PathBuf,
@@ -18,10 +20,10 @@ pub enum SanitizeError {
         variable: &'static str,
     },
     /// A file without content.
-    #[error("{0} is empty")]
+    #[error("{} is empty", text::path(.0))]
     Empty(PathBuf),
     /// It is none of the formats that are known.
-    #[error("{path} is no store that is known; known are {known}")]
+    #[error("{path} is no store that is known; known are {known}", path = text::path(.path))]
     Unknown {
         /// Where.
         path: PathBuf,
@@ -29,7 +31,7 @@ pub enum SanitizeError {
         known: String,
     },
     /// It is of a version that this program does not know.
-    #[error("{path} is of version {found}; known are {known}")]
+    #[error("{path} is of version {found}; known are {known}", path = text::path(.path), found = text::one_line(.found))]
     Version {
         /// Where.
         path: PathBuf,
@@ -39,7 +41,7 @@ pub enum SanitizeError {
         known: String,
     },
     /// It cannot be read as what it is.
-    #[error("{path} is damaged: {damage}")]
+    #[error("{path} is damaged: {damage}", path = text::path(.path), damage = text::one_line(.damage))]
     Damaged {
         /// Where.
         path: PathBuf,
@@ -47,15 +49,18 @@ pub enum SanitizeError {
         damage: String,
     },
     /// A process has it open.
-    #[error("{path} is in use{}; end that first, or give --force", by(.user.as_deref()))]
+    #[error("{path} is in use{}; end that first, or give --force", by(.user.as_deref()), path = text::path(.path))]
     InUse {
         /// Where.
         path: PathBuf,
         /// Who that is, where it can be told.
         user: Option<String>,
     },
+    /// A process is in the middle of a change of it, and holds it against everybody else.
+    #[error("{} is being written by another process; wait until it is done, or end it, and try again", text::path(.0))]
+    Busy(PathBuf),
     /// It must not be written.
-    #[error("{path} cannot be written: {problem}")]
+    #[error("{path} cannot be written: {problem}", path = text::path(.path))]
     ReadOnly {
         /// Where.
         path: PathBuf,
@@ -63,7 +68,7 @@ pub enum SanitizeError {
         problem: String,
     },
     /// It is repaired by somebody else's hand.
-    #[error("{path} is not repaired here: {how}")]
+    #[error("{path} is not repaired here: {how}", path = text::path(.path))]
     Elsewhere {
         /// Where.
         path: PathBuf,
@@ -71,7 +76,7 @@ pub enum SanitizeError {
         how: String,
     },
     /// There is no such session in it.
-    #[error("{path} has no session {session}")]
+    #[error("{path} has no session {session}", path = text::path(.path), session = text::one_line(.session))]
     NoSession {
         /// Where.
         path: PathBuf,
@@ -79,13 +84,13 @@ pub enum SanitizeError {
         session: String,
     },
     /// There is no backup of a repair to be put back.
-    #[error("there is no backup of {0} beside it")]
+    #[error("there is no backup of {} beside it", text::path(.0))]
     NoBackup(PathBuf),
     /// It was written by somebody else meanwhile.
-    #[error("{0} was changed while it was looked at")]
+    #[error("{} was changed while it was looked at", text::path(.0))]
     Changed(PathBuf),
     /// What a repair should have closed is still open.
-    #[error("{path} would still have {left} open after the repair, so it was taken back")]
+    #[error("{path} would still have {left} open after the repair, so it was taken back", path = text::path(.path))]
     NotRepaired {
         /// Where.
         path: PathBuf,
@@ -93,7 +98,7 @@ pub enum SanitizeError {
         left: usize,
     },
     /// The system refused.
-    #[error("{path}: {problem}")]
+    #[error("{path}: {problem}", path = text::path(.path))]
     Io {
         /// Where.
         path: PathBuf,
@@ -103,7 +108,7 @@ pub enum SanitizeError {
 }
 
 fn by(user: Option<&str>) -> String {
-    user.map(|user| format!(" by {user}")).unwrap_or_default()
+    user.map(|user| format!(" by {}", text::one_line(user))).unwrap_or_default()
 }
 
 impl SanitizeError {
@@ -117,6 +122,7 @@ impl SanitizeError {
             Self::Version { .. } => "sanitize_version",
             Self::Damaged { .. } => "sanitize_damaged",
             Self::InUse { .. } => "sanitize_in_use",
+            Self::Busy(_) => "sanitize_busy",
             Self::ReadOnly { .. } => "sanitize_read_only",
             Self::Elsewhere { .. } => "sanitize_elsewhere",
             Self::NoSession { .. } => "sanitize_no_session",
@@ -150,7 +156,7 @@ impl SanitizeError {
         };
         let (path, problem) = (path.to_owned(), error.to_string());
         match error.sqlite_error_code() {
-            Some(DatabaseBusy | DatabaseLocked) => Self::InUse { path, user: None },
+            Some(DatabaseBusy | DatabaseLocked) => Self::Busy(path),
             Some(DatabaseCorrupt | NotADatabase) => Self::Damaged { path, damage: problem },
             Some(CannotOpen | PermissionDenied | ReadOnly) => Self::ReadOnly { path, problem },
             // What has no code of SQLite is a value of another type than its column's.

@@ -117,7 +117,7 @@ impl Store for Opened {
         };
         match copy() {
             Ok(rusqlite::backup::StepResult::Done) => Ok(()),
-            Ok(_) => Err(SanitizeError::InUse { path: self.path.clone(), user: None }),
+            Ok(_) => Err(SanitizeError::Busy(self.path.clone())),
             Err(error) => Err(SanitizeError::sql(to, &error)),
         }
     }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fanin_protocol::text;
+
 /// How long another may look at a store, or write to it, before that counts as having it open.
 pub(crate) const LOOKS: Duration = Duration::from_secs(1);
 
@@ -20,7 +22,7 @@ pub(crate) fn of(files: &[PathBuf]) -> Option<String> {
         fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     processes.filter(|pid| *pid != own).find(|pid| keeps_open(*pid, &files)).map(|pid: u32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        format!("process {pid} ({})", name.trim())
+        format!("process {pid} ({})", text::one_line(&name))
     })
 }
 

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use fanin_protocol::{GroupId, ResultEntry};
+use fanin_protocol::{GroupId, ResultEntry, text};
 use serde::{Deserialize, Serialize};
 
 use crate::plan;
@@ -60,7 +60,7 @@ pub(super) struct TaskOf {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DocumentError {
     /// Somebody newer wrote it.
-    #[error("{path} was written by a newer fanin ({schema}; this one reads up to {kind}/{VERSION})", path = .path.display())]
+    #[error("{path} was written by a newer fanin ({schema}; this one reads up to {kind}/{VERSION})", path = text::path(.path))]
     Newer {
         /// The file.
         path: PathBuf,
@@ -70,7 +70,7 @@ pub(crate) enum DocumentError {
         kind: &'static str,
     },
     /// It is something else.
-    #[error("{path} is no {kind} document: {problem}", path = .path.display())]
+    #[error("{path} is no {kind} document: {problem}", path = text::path(.path))]
     Broken {
         /// The file.
         path: PathBuf,

@@ -40,7 +40,7 @@ pub(crate) enum EarlierError {
     )]
     NoId(String),
     /// None of this name.
-    #[error("--again: no run `{name}` is kept in {folder}; {known}", folder = .folder.display())]
+    #[error("--again: no run `{name}` is kept in {folder}; {known}", folder = text::path(.folder))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -66,7 +66,7 @@ pub(crate) enum EarlierError {
     #[error("--again: {0}")]
     Document(#[from] DocumentError),
     /// The system's word.
-    #[error("--again: {path} cannot be read: {error}; {STATE_WAY_OUT}", path = .path.display())]
+    #[error("--again: {path} cannot be read: {error}; {STATE_WAY_OUT}", path = text::path(.path))]
     Runs {
         /// The folder of all runs.
         path: PathBuf,
@@ -75,7 +75,7 @@ pub(crate) enum EarlierError {
         error: io::Error,
     },
     /// The system's word.
-    #[error("--again: {path} cannot be read: {error}", path = .path.display())]
+    #[error("--again: {path} cannot be read: {error}", path = text::path(.path))]
     Read {
         /// The file or folder.
         path: PathBuf,
@@ -129,7 +129,10 @@ fn failed(path: &Path, error: io::Error) -> EarlierError {
 pub(crate) fn folders(state: &Path) -> io::Result<Vec<PathBuf>> {
     let runs = layout::runs(state);
     let named = |error: io::Error| {
-        io::Error::new(error.kind(), format!("{} cannot be read: {error}; {STATE_WAY_OUT}", runs.display()))
+        io::Error::new(
+            error.kind(),
+            format!("{} cannot be read: {error}; {STATE_WAY_OUT}", text::path(&runs)),
+        )
     };
     Ok(list(&runs).map_err(named)?.into_iter().map(|run| run.folder).collect())
 }

@@ -123,7 +123,7 @@ pub(super) fn text(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Look
         )?;
     }
     for outcome in outcomes {
-        let (format, path) = (outcome.format, text::one_line(&outcome.path.display().to_string()));
+        let (format, path) = (outcome.format, text::path(&outcome.path));
         match &outcome.done {
             Ok(Done::Reported(scan)) => {
                 let is_open = table(out, outcome, &path, scan)?;
@@ -140,7 +140,7 @@ pub(super) fn text(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Look
                 table(out, outcome, &path, before)?;
                 if let Some(backup) = backup {
                     writeln!(out, "repaired; left open are {}", words(after))?;
-                    writeln!(out, "as it was it is in {}", backup.display())?;
+                    writeln!(out, "as it was it is in {}", text::path(backup))?;
                     writeln!(out, "this takes it back: fanin sanitize --undo {path}")?;
                 }
             }
@@ -151,9 +151,11 @@ pub(super) fn text(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Look
                     out,
                     "{restored} rows are as they were before the repair, {kept} were changed since and stay"
                 )?;
-                writeln!(out, "the backup is now {}", undone.backup.display())?;
+                writeln!(out, "the backup is now {}", text::path(&undone.backup))?;
             }
-            Err(error) => writeln!(out, "{format} store {path}\nerror: {error}")?,
+            Err(error) => {
+                writeln!(out, "{format} store {path}\nerror: {}", text::printable(&error.to_string()))?
+            }
         }
     }
     Ok(())
@@ -163,7 +165,7 @@ pub(super) fn text(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Look
 fn table(out: &mut dyn Write, outcome: &Outcome, path: &str, scan: &Scan) -> Result<bool, LookError> {
     writeln!(out, "{} store {path}", outcome.format)?;
     if let Some(user) = &outcome.user {
-        writeln!(out, "in use by {user}: what is open may still go on")?;
+        writeln!(out, "in use by {}: what is open may still go on", text::one_line(user))?;
     }
     let (sessions, counts) = (scan.sessions.len(), scan.counts());
     if counts.total() == 0 {

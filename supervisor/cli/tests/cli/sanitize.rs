@@ -278,3 +278,81 @@ fn a_run_that_was_killed_is_counted_and_its_own_recovery_is_named() {
     let (code, document) = home.json(&[]);
     assert_eq!((code, &document["stores"]), (Some(0), &Value::Array(Vec::new())));
 }
+
+/// What a terminal would take for something else than text.
+fn is_control(c: char) -> bool {
+    (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c)
+}
+
+#[test]
+fn nothing_but_text_reaches_the_terminal_whatever_files_and_sessions_are_called() {
+    let evil = "\x1b]0;owned\x07\x1b[31mred\u{202e}\nfanin: exit 0 (done) \u{9b}2J";
+    let mut home = Home::new(None);
+    home.folder = tempfile::Builder::new().prefix(evil).tempdir().unwrap();
+    fs::create_dir_all(home.store().parent().unwrap()).unwrap();
+    testing::opencode(&home.store(), Sample::Killed).unwrap();
+    let sql = evil.replace('\'', "''");
+    testing::change(&home.store(), &format!("PRAGMA foreign_keys = OFF; UPDATE part SET session_id = session_id || '{sql}'; UPDATE session SET title = '{sql}', id = id || '{sql}'"))
+        .unwrap();
+    let newer = home.path().join("newer.db");
+    testing::opencode(&newer, Sample::Killed).unwrap();
+    testing::change(&newer, &format!("INSERT INTO migration VALUES('2099{sql}', 1)")).unwrap();
+    let damaged = home.path().join("damaged.db");
+    testing::opencode(&damaged, Sample::Killed).unwrap();
+    testing::change(&damaged, &format!("UPDATE part SET id = id || '{sql}', data = '{{'")).unwrap();
+    let other = home.path().join("notes");
+    fs::write(&other, "text").unwrap();
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let store = path(&home.store());
+    for words in [
+        vec![store.clone()],
+        vec!["--write".into(), store.clone()],
+        vec!["--write".into(), "--force".into(), store.clone()],
+        vec!["--undo".into(), store.clone()],
+        vec!["--undo".into(), store.clone()],
+        vec!["--session".into(), evil.to_owned(), store],
+        vec!["--session".into(), evil.to_owned()],
+        vec![path(&newer)],
+        vec![path(&damaged)],
+        vec![path(&other)],
+        vec![format!("{evil}.gone")],
+    ] {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let ended = home.sanitize(&words);
+        let said = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(!said.is_empty() && !said.contains(is_control), "{words:?}: {said:?}");
+        let faked = said.lines().filter(|line| line.starts_with("fanin: exit 0"));
+        assert_eq!(faked.count(), 0, "{words:?}: {said}");
+    }
+    for words in
+        [["store", "check"], ["store", "repair"], ["show", "--store"], ["run", "--file"], ["run", "--cwd"]]
+    {
+        let place = path(home.path());
+        let ended = Running::start(fanin(home.path(), &[&words[..], &[&place]].concat())).end();
+        assert!(!ended.stderr.contains(is_control), "{words:?}: {:?}", ended.stderr);
+        assert_ne!(ended.code, Some(0), "{words:?}");
+    }
+}
+
+#[test]
+fn the_command_that_is_named_works_as_it_is_written_whatever_the_path() {
+    let mut home = Home::new(None);
+    home.folder = tempfile::Builder::new().prefix("it's a \"home\" $HOME \t").tempdir().unwrap();
+    fs::create_dir_all(home.store().parent().unwrap()).unwrap();
+    testing::opencode(&home.store(), Sample::Killed).unwrap();
+    let mut words = vec!["sanitize".to_owned()];
+    for named in ["fanin sanitize --write ", "fanin sanitize --undo "] {
+        let mut command = std::process::Command::new("bash");
+        let program = env!("CARGO_BIN_EXE_fanin");
+        let line = words.join(" ");
+        command.args(["-c", &format!("'{program}' {line}")]).current_dir(home.path());
+        command.env("XDG_DATA_HOME", home.path().join("data")).env_remove("OPENCODE_DB");
+        command.env("FANIN_STATE_DIR", home.path().join(".state"));
+        let ended = Running::start(command).end();
+        let at =
+            ended.stdout.find(named).unwrap_or_else(|| panic!("{line}: {}{}", ended.stdout, ended.stderr));
+        let hint = ended.stdout[at..].lines().next().unwrap();
+        words = vec![hint.strip_prefix("fanin ").unwrap().to_owned()];
+    }
+    assert!(home.json(&[]).1["stores"][0]["before"]["running"] == 0, "it was repaired");
+}

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use fanin_protocol::text;
+
 /// Marks the database as one of ours: "fani" in ASCII.
 pub(crate) const APPLICATION_ID: i32 = 0x6661_6e69;
 /// The version of the layout. A newer major cannot be read; a newer minor adds what this program may ignore.
@@ -76,7 +78,7 @@ impl Layout {
 
     /// For messages.
     pub(crate) fn name(&self) -> String {
-        self.dir.display().to_string()
+        text::path(&self.dir)
     }
 
     /// Makes the folder, for its owner's eyes alone.

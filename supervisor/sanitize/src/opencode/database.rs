@@ -184,7 +184,10 @@ pub(super) fn open_to_write(path: &Path, force: bool) -> Result<Connection, Sani
     if !force {
         // Whoever has it open in WAL mode holds a shared lock on it, whatever else can be seen of that process.
         connection.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(())).map_err(sql)?;
-        connection.execute_batch("BEGIN EXCLUSIVE; COMMIT").map_err(sql)?;
+        connection.execute_batch("BEGIN EXCLUSIVE; COMMIT").map_err(|error| match sql(error) {
+            SanitizeError::Busy(path) => SanitizeError::InUse { path, user: None },
+            other => other,
+        })?;
     }
     // It is sound and nobody else's: what is in its write-ahead log may go into it when it is closed.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(sql)?;

@@ -134,13 +134,14 @@ fn a_store_that_is_open_elsewhere_is_reported_and_not_repaired() {
 }
 
 #[test]
-fn a_store_that_another_writes_is_in_use_even_by_force() {
+fn a_store_that_another_writes_is_not_repaired_by_force_which_is_not_offered_again() {
     let place = Place::new(Sample::Killed);
     let other = Connection::open(place.store()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE; UPDATE session SET title = 'x'").unwrap();
     let options = Options { only: Only::All, force: true, now_ms: NOW };
     let error = repair(&OpenCode, &place.store(), &options).unwrap_err();
-    assert_eq!(error.code(), "sanitize_in_use", "{error}");
+    assert_eq!(error.code(), "sanitize_busy", "{error}");
+    assert!(!error.to_string().contains("--force"), "{error}");
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(place.counts(), counts(5, 0, 4, 1));
     let left = place.files().into_iter().filter(|(name, _)| name.contains("backup")).count();
