@@ -236,13 +236,10 @@ impl StoredRecord {
     }
 }
 
-/// The records of a store in order, a page at a time. What each is about is told by those before it, so a reader begins
-/// with the first; where that is no longer kept, what only the machine knew is left out.
+/// The records of a store in order, a page at a time, each with what it is about as its writer has told the store.
 #[derive(Debug)]
 pub struct Records {
     reader: Arc<dyn JournalReader>,
-    /// The fold of what was read.
-    facts: Facts,
     next: Seq,
     head: Seq,
     log: Option<LogId>,
@@ -250,7 +247,7 @@ pub struct Records {
 
 impl Records {
     fn new(reader: Arc<dyn JournalReader>) -> Self {
-        Self { reader, facts: Facts::default(), next: Seq(1), head: Seq(0), log: None }
+        Self { reader, next: Seq(1), head: Seq(0), log: None }
     }
 
     /// The log's name; `None` before the first page.
@@ -281,7 +278,7 @@ impl Records {
             let seq = envelope.seq;
             self.next = seq.next();
             if envelope.kind != LOST_KIND {
-                found.push(self.entry(envelope)?);
+                found.push(self.known(envelope)?);
             } else if let Some(StoredRecord::Gap { to, .. }) = found.last_mut().filter(|last| last.is_gap()) {
                 *to = seq;
             } else {
@@ -291,13 +288,10 @@ impl Records {
         Ok(found)
     }
 
-    fn entry(&mut self, envelope: Envelope) -> Result<StoredRecord, JournalError> {
-        let record = envelope.record().map_err(|error| damaged(self.log.as_ref(), &error))?;
+    fn known(&self, envelope: Envelope) -> Result<StoredRecord, JournalError> {
+        let entry = envelope.entry().map_err(|error| damaged(self.log.as_ref(), &error))?;
         let Envelope { seq, ts_ms, kind, .. } = envelope;
-        let Some(record) = record else { return Ok(StoredRecord::Unknown { seq, ts_ms, kind }) };
-        // Behind a gap nothing fits: the record is shown with what it says itself.
-        let (about, run) = self.facts.apply(seq, ts_ms, &record).unwrap_or_default();
-        Ok(StoredRecord::Known(Entry { seq, ts_ms, about, run, record }))
+        Ok(entry.map_or(StoredRecord::Unknown { seq, ts_ms, kind }, StoredRecord::Known))
     }
 }
 

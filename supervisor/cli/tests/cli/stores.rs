@@ -1,6 +1,7 @@
 //! Stores of runs: what is shown of them while a run is at work, after it was killed, and once it was resumed.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
@@ -399,6 +400,10 @@ fn no_store_keeps_the_run_and_no_records() {
     assert_eq!(place.shown(&["ps", "--all"]), "no jobs\n");
 }
 
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
 #[test]
 fn damage_is_told_and_nothing_is_changed_before_somebody_accepts_the_loss() {
     let place = Place::new();
@@ -412,6 +417,7 @@ fn damage_is_told_and_nothing_is_changed_before_somebody_accepts_the_loss() {
     let at = bytes.windows(10).position(|window| window == b"job.queued").unwrap();
     bytes[at] ^= 1;
     fs::write(&file, &bytes).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     let checked = place.fanin(&["store", "check", dir]);
     assert_eq!(checked.code, Some(70), "{}{}", checked.stdout, checked.stderr);
     let offered = place.fanin(&["store", "repair", dir]);
@@ -425,6 +431,17 @@ fn damage_is_told_and_nothing_is_changed_before_somebody_accepts_the_loss() {
         events.contains("session.opened") && events.contains("(records 3 to 3 are no longer kept)"),
         "{events}"
     );
+    let behind = events.lines().skip_while(|line| !line.contains("no longer kept"));
+    let without =
+        behind.filter(|line| line.contains("  run.") || line.contains("  job.") || line.contains("  group."));
+    let without: Vec<&str> =
+        without.filter(|line| !line.contains("job_") && !line.contains("grp_")).collect();
+    assert!(without.is_empty(), "{without:?} say not what they are about: {events}");
+    let kept = repaired.lines().find_map(|line| line.strip_prefix("as it was it is in ")).unwrap();
+    assert_eq!(mode(Path::new(kept)), 0o700);
+    for entry in fs::read_dir(kept).unwrap() {
+        assert_eq!(mode(&entry.unwrap().path()), 0o600);
+    }
     assert!(
         place.shown(&["store", "repair", "--accept-loss", dir]).ends_with("there is nothing to repair\n")
     );

@@ -1,9 +1,9 @@
 //! What is done to a damaged store, when a person has said so: nothing that is sound is lost, the store as it was is kept,
 //! and what is lost is named.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use fanin_protocol::{Lifetime, LogId, RowKind, Seq};
@@ -240,7 +240,10 @@ impl<'l> Copied<'l> {
             let is_wanted =
                 entry.file_name().to_string_lossy().starts_with("store.db") || entry.path() == layout.mark();
             if is_wanted {
-                fs::copy(entry.path(), copied.dir.join(entry.file_name())).map_err(io)?;
+                let to = copied.dir.join(entry.file_name());
+                fs::copy(entry.path(), &to).map_err(io)?;
+                // Whatever somebody made of the file's own mode.
+                fs::set_permissions(&to, Permissions::from_mode(0o600)).map_err(io)?;
             }
         }
         Ok(copied)
