@@ -75,8 +75,15 @@ impl JobOutput {
         }))
     }
 
-    /// The pieces that are kept, each with the place of its first byte.
-    pub(crate) fn pieces(&self) -> Vec<(u64, Bytes)> {
+    /// True where only the excerpt of a record is left: text, in which what is no UTF-8 was replaced, and which has a marker
+    /// for what was left out.
+    pub const fn is_excerpt(&self) -> bool {
+        self.kept.is_none()
+    }
+
+    /// The pieces that are kept, in order, each with the place of its first byte and without a marker; of an excerpt, the
+    /// whole of it.
+    pub fn pieces(&self) -> Vec<(u64, Bytes)> {
         let Some(Kept { head, tail, total }) = self.kept.filter(|kept| !kept.is_whole()) else {
             return vec![(0, self.bytes.clone())];
         };

@@ -65,6 +65,11 @@ impl Stored {
         self.state.facts().head()
     }
 
+    /// The time of the newest record, in milliseconds since the Unix epoch: the last that is known where nobody has it.
+    pub const fn last_ms(&self) -> u64 {
+        self.state.facts().ts_ms()
+    }
+
     /// True where a live process has it.
     pub const fn is_owned(&self) -> bool {
         self.is_owned

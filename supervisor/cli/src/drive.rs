@@ -164,11 +164,17 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
     let patience = Patience::new(args.drain, prepared.parent.as_ref());
     let notices = obey(signals, supervisor.clone(), patience);
     let words = Words::new(plan.left().map(|task| task.limits).collect());
-    let mut shown = Shown::new(&supervisor, notices, Progress::new(args.quiet, words, stderr.clone()));
+    let mut shown = Shown::new(&supervisor, notices, Progress::new(args.quiet, words, stderr.clone()))
+        .going_on(std::mem::take(&mut prepared.before));
+    if let (Some(words), false) = (shown.goes_on(), args.quiet) {
+        shown.say(&format!("fanin: goes on with {}: {words}", prepared.group));
+    }
     let session = supervisor.session("run").await?;
     let limits = plan.tasks.iter().map(|task| task.limits).collect();
     let Fired { result, members, wake } = fire(&mut shown, &session, &prepared.group, plan).await?;
-    let result = tasks::with_saved(again::merge(result, &members), &supervisor);
+    // Where it cannot be read, the result says as much as its records.
+    let saved = |job: &JobId| supervisor.output(job).ok();
+    let result = tasks::with_saved(again::merge(result, &members), saved);
     let words = shown.progress().words().about(limits);
     let mut over = Over {
         description: plan.description.as_deref(),

@@ -23,7 +23,7 @@ pub(crate) struct EventsArgs {
     #[arg(long, value_name = "SEQ|LOG:SEQ", default_value = "1")]
     from: String,
 
-    /// Go on until the run is over
+    /// Go on until the run is over, or its supervisor gone
     #[arg(short, long)]
     follow: bool,
 
@@ -39,27 +39,35 @@ pub(crate) struct EventsArgs {
 ///
 /// # Errors
 ///
-/// [`LookError`].
+/// [`LookError`], also where the supervisor of what is followed died.
 pub(crate) fn run(args: &EventsArgs, out: &mut dyn Write) -> Result<Exit, LookError> {
     let found = args.place.places()?.find_or_newest(args.run.as_deref())?;
     let from = from(&args.from, found.stored.log(), found.stored.head())?;
     let mut records = found.stored.records();
     let mut printer = Printer { is_json: args.json, from, begun_ms: None };
-    loop {
+    let end = loop {
         // Before the look: what an owner wrote last is there once it is gone.
         let is_owned = found.place.is_owned()?;
         while printer.page(&mut records, out)? {}
         out.flush()?;
-        if !args.follow || !is_owned {
-            break;
+        if !args.follow {
+            break Ok(Exit::Done);
+        }
+        if !is_owned {
+            match found.may_go_on() {
+                Ok(true) => {}
+                Ok(false) => break Ok(Exit::Done),
+                Err(error) => break Err(error),
+            }
         }
         thread::sleep(FOLLOW_EVERY);
-    }
+    };
     if let (true, Some(log)) = (args.json, records.log()) {
         let mark = Cursor { log: log.clone(), seq: records.head() };
         writeln!(out, "{}", json!({ "mark": { "seq": records.head(), "cursor": mark.to_string() } }))?;
     }
-    Ok(Exit::Done)
+    out.flush()?;
+    end
 }
 
 /// The first record that is wanted.

@@ -79,7 +79,7 @@ impl Look {
             Self::Ps(args) => ps::run(args, &mut out, warn),
             Self::Show(args) => show::run(args, &mut out),
             Self::Why(args) => show::why(args, &mut out),
-            Self::Output(args) => output::run(args, &mut out),
+            Self::Output(args) => output::run(args, &mut out, warn),
             Self::Events(args) => events::run(args, &mut out),
             Self::Store(command) => store::run(command, &mut out),
             Self::Sanitize(args) => sanitize::run(args, &mut out, warn),

@@ -5,9 +5,11 @@ use std::thread;
 
 use fanin_protocol::limits::{ESCAPE_HELD_BYTES_MAX, FOLLOW_EVERY};
 use fanin_protocol::text;
+use fanin_supervisor::JobOutput;
 
 use crate::exit::Exit;
 use crate::look::Where;
+use crate::ps;
 use crate::stores::{Found, LookError};
 
 /// The words of `fanin output`.
@@ -21,7 +23,7 @@ pub(crate) struct OutputArgs {
     #[arg(short, long)]
     follow: bool,
 
-    /// The bytes as they came, control characters and all
+    /// The bytes as they came, control characters and all, and nothing else: what is left out is said on standard error
     #[arg(long)]
     raw: bool,
 
@@ -29,26 +31,34 @@ pub(crate) struct OutputArgs {
     place: Where,
 }
 
-/// Prints the output of a job.
+/// Prints the output of a job. `warn` is told what the bytes themselves cannot say.
 ///
 /// # Errors
 ///
 /// [`LookError`].
-pub(crate) fn run(args: &OutputArgs, out: &mut dyn Write) -> Result<Exit, LookError> {
+pub(crate) fn run(args: &OutputArgs, out: &mut dyn Write, warn: &dyn Fn(&str)) -> Result<Exit, LookError> {
     let found = args.place.places()?.find(&args.job)?;
     let (job, stored) = (found.job()?, &found.stored);
-    let mut shown = Shown { out, is_raw: args.raw, held: Vec::new(), is_line: false };
-    let is_over = stored.get(job).is_none_or(|info| info.status.is_terminal());
-    if args.follow && stored.is_owned() && !is_over {
-        follow(&found, &mut shown)?;
-    } else if let Some(output) = stored.output(job)? {
-        shown.write(output.bytes())?;
+    let mut shown = Shown { out, warn, is_raw: args.raw, held: Vec::new(), is_line: false };
+    let is_over = stored.get(job).is_none_or(|info| info.status.is_terminal() && !ps::is_lost(&info));
+    if args.follow && !is_over {
+        let end = follow(&found, &mut shown);
+        shown.end()?;
+        shown.out.flush()?;
+        return end.map(|()| Exit::Done);
+    }
+    if let Some(output) = stored.output(job)? {
+        shown.all(&output)?;
     }
     shown.end()?;
     Ok(Exit::Done)
 }
 
-/// Writes what comes until the job is over, or nobody works at it any more.
+/// Writes what comes until the job is over.
+///
+/// # Errors
+///
+/// [`LookError`], also where its supervisor died.
 fn follow(found: &Found, shown: &mut Shown<'_>) -> Result<(), LookError> {
     let Some(mut output) = found.stored.follow(found.job()?, 0) else { return Ok(()) };
     loop {
@@ -61,7 +71,7 @@ fn follow(found: &Found, shown: &mut Shown<'_>) -> Result<(), LookError> {
             shown.write(&page.bytes)?;
         }
         shown.out.flush()?;
-        if output.is_over() || !is_owned {
+        if output.is_over() || !is_owned && !found.may_go_on()? {
             return Ok(());
         }
         thread::sleep(FOLLOW_EVERY);
@@ -71,6 +81,8 @@ fn follow(found: &Found, shown: &mut Shown<'_>) -> Result<(), LookError> {
 /// What is shown of an output, which comes in parts.
 struct Shown<'o> {
     out: &'o mut dyn Write,
+    /// Where that is said which is not of the output.
+    warn: &'o dyn Fn(&str),
     is_raw: bool,
     /// The beginning of something whose end is still to come.
     held: Vec<u8>,
@@ -79,6 +91,27 @@ struct Shown<'o> {
 }
 
 impl Shown<'_> {
+    /// Writes all that was kept.
+    fn all(&mut self, output: &JobOutput) -> io::Result<()> {
+        if !self.is_raw {
+            return self.write(output.bytes());
+        }
+        if output.is_excerpt() {
+            (self.warn)(
+                "only an excerpt of this output is kept, as text, and with a mark where something is left out",
+            );
+        }
+        let mut end = 0;
+        for (at, piece) in output.pieces() {
+            if at > end {
+                self.left_out(at - end)?;
+            }
+            self.write(&piece)?;
+            end = at + piece.len() as u64;
+        }
+        Ok(())
+    }
+
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.is_raw {
             return self.out.write_all(bytes);
@@ -97,9 +130,10 @@ impl Shown<'_> {
         self.out.write_all(shown.as_bytes())
     }
 
-    /// Says how much is missing, between lines of its own.
+    /// Says how much is missing, between lines of its own, or beside the bytes.
     fn left_out(&mut self, bytes: u64) -> io::Result<()> {
         if self.is_raw {
+            (self.warn)(&format!("of the middle of this output {bytes} bytes are left out"));
             return Ok(());
         }
         self.end()?;
@@ -147,7 +181,7 @@ mod tests {
 
     fn shown(is_raw: bool, parts: &[&[u8]]) -> String {
         let mut out = Vec::new();
-        let mut shown = Shown { out: &mut out, is_raw, held: Vec::new(), is_line: false };
+        let mut shown = Shown { out: &mut out, warn: &|_| {}, is_raw, held: Vec::new(), is_line: false };
         for part in parts {
             shown.write(part).unwrap();
         }
@@ -175,7 +209,8 @@ mod tests {
     #[test]
     fn what_is_left_out_is_said_on_a_line_of_its_own() {
         let mut out = Vec::new();
-        let mut shown = Shown { out: &mut out, is_raw: false, held: Vec::new(), is_line: false };
+        let mut shown =
+            Shown { out: &mut out, warn: &|_| {}, is_raw: false, held: Vec::new(), is_line: false };
         shown.write(b"start \xe2").unwrap();
         shown.left_out(7).unwrap();
         shown.write(b"end\n").unwrap();

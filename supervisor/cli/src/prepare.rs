@@ -7,7 +7,7 @@ use std::path::{self, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fanin_protocol::limits::DEPTH_MAX;
-use fanin_protocol::{GroupId, LayoutError, PARENT_VARIABLE, ParentMark, layout, text};
+use fanin_protocol::{GroupId, JobInfo, LayoutError, PARENT_VARIABLE, ParentMark, layout, text};
 
 use crate::args::{Inline, RunArgs};
 use crate::file;
@@ -27,6 +27,8 @@ pub(crate) struct Prepared {
     pub(crate) keep: Option<Keep>,
     /// The job that this run is nested in.
     pub(crate) parent: Option<ParentMark>,
+    /// Its jobs as a supervisor that died had left them; none of a run that begins.
+    pub(crate) before: Vec<JobInfo>,
     /// What did not work and does not matter to the tasks.
     pub(crate) warnings: Vec<Warning>,
 }
@@ -68,7 +70,7 @@ pub(crate) fn prepare(args: RunArgs, inline: &[Inline], stdin: impl io::Read) ->
             None
         }
     };
-    Ok(Prepared { args, plan, group, keep, parent, warnings })
+    Ok(Prepared { args, plan, group, keep, parent, before: Vec::new(), warnings })
 }
 
 /// A run inside a job is a child of it: its own tasks are one level deeper (SC-8).

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::look::Where;
-use crate::stores::{LookError, short};
+use crate::stores::{self, LookError, short};
 
 /// Columns of a label in a list.
 const LABEL_COLUMNS: usize = 20;
@@ -61,11 +61,11 @@ pub(crate) fn run(args: &PsArgs, out: &mut dyn Write, warn: &dyn Fn(&str)) -> Re
     for place in &places.all {
         match place.read() {
             Ok(stored) => {
-                let is_open = stored.is_interrupted();
+                let (is_open, until_ms) = (stored.is_interrupted(), stores::until_ms(&stored));
                 let all = stored.list(&JobFilter { limit: usize::MAX, ..JobFilter::default() }).jobs;
                 // What ran when its owner died is not over: nothing has closed it yet.
                 let is_wanted = |job: &JobInfo| args.all || job.ended_at_ms.is_none();
-                jobs.extend(all.into_iter().filter(is_wanted).map(|job| (job, is_open)));
+                jobs.extend(all.into_iter().filter(is_wanted).map(|job| Listed { job, is_open, until_ms }));
             }
             Err(error) => {
                 warn(&format!("{}: {error}", place.name));
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &PsArgs, out: &mut dyn Write, warn: &dyn Fn(&str)) -> Re
         }
     }
     if args.json {
-        let jobs: Vec<JobInfo> = jobs.into_iter().map(|(job, _)| job).collect();
+        let jobs: Vec<JobInfo> = jobs.into_iter().map(|listed| listed.job).collect();
         document(out, &jobs)?;
         return Ok(exit);
     }
@@ -84,23 +84,35 @@ pub(crate) fn run(args: &PsArgs, out: &mut dyn Write, warn: &dyn Fn(&str)) -> Re
         return Ok(exit);
     }
     writeln!(out, "{}", row(["JOB", "RUN", "LABEL", "TIME"], "STATUS"))?;
-    for (job, _) in &jobs {
-        writeln!(out, "{}", line(job))?;
+    for listed in &jobs {
+        writeln!(out, "{}", line(listed))?;
     }
-    let dead = jobs.iter().filter(|(_, is_open)| *is_open).count();
+    let dead = jobs.iter().filter(|listed| listed.is_open).count();
     if dead > 0 {
         writeln!(out, "{dead} of them have lost their supervisor; `fanin resume` goes on with them")?;
     }
     Ok(exit)
 }
 
-fn line(job: &JobInfo) -> String {
+/// A job of a list.
+struct Listed {
+    job: JobInfo,
+    /// Its supervisor died.
+    is_open: bool,
+    /// Until when it lasts where it is not over.
+    until_ms: u64,
+}
+
+/// How long a job has been at work, or was; `None` where it never began, or waits to be tried again.
+pub(crate) fn took_ms(job: &JobInfo, until_ms: u64) -> Option<u64> {
+    let is_at_work = job.status == Status::Running || is_lost(job);
+    let end_ms = job.ended_at_ms.or(is_at_work.then_some(until_ms))?;
+    Some(end_ms.saturating_sub(job.started_at_ms?))
+}
+
+fn line(Listed { job, until_ms, .. }: &Listed) -> String {
     let label = job.label.as_ref().map_or_else(String::new, |label| text::one_line(label));
-    let took = match (job.started_at_ms, job.ended_at_ms) {
-        (Some(start), Some(end)) => text::duration(end.saturating_sub(start)),
-        // A store is no clock: how long a run takes that goes on is known to its owner.
-        (Some(_), None) | (None, _) => "-".to_owned(),
-    };
+    let took = took_ms(job, *until_ms).map_or_else(|| "-".to_owned(), text::duration);
     let state = if is_lost(job) { Cause::Interrupted.to_string() } else { state(job) };
     let state = console::truncate_str(&state, STATE_COLUMNS, "…");
     row([&short(&job.job), &short(&job.group), &label, &took], &state)

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use fanin_protocol::{GroupId, JobInfo, PARENT_VARIABLE, ParentMark, layout, text};
+use fanin_protocol::{GroupId, JobInfo, PARENT_VARIABLE, ParentMark, Status, layout, text};
 use fanin_supervisor::JobFilter;
 use fanin_supervisor::stored::Stored;
 
@@ -17,6 +17,7 @@ use crate::duration;
 use crate::keep::{Keep, KeptRun, UNPRINTED};
 use crate::plan::Refused;
 use crate::prepare::Prepared;
+use crate::ps;
 use crate::stores::{LookError, Places};
 
 /// In the folder of a run: that it was interrupted has been told.
@@ -109,8 +110,17 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
     let KeptRun { group, folder, plan, .. } = run;
     let keep = Keep::of(&state, &folder);
     let args = words(args);
-    let warnings = Vec::new();
-    Ok(Resumed::Run(Box::new(Prepared { args, plan, group, keep: Some(keep), parent, warnings })))
+    let (before, warnings) = (left(&stored), Vec::new());
+    Ok(Resumed::Run(Box::new(Prepared { args, plan, group, keep: Some(keep), parent, before, warnings })))
+}
+
+/// The jobs as their supervisor left them when it died: what ran then has not ended yet.
+fn left(stored: &Stored) -> Vec<JobInfo> {
+    let mut jobs = stored.list(&JobFilter { limit: usize::MAX, ..JobFilter::default() }).jobs;
+    for job in jobs.iter_mut().filter(|job| ps::is_lost(job)) {
+        (job.status, job.cause) = (Status::Running, None);
+    }
+    jobs
 }
 
 fn several(count: usize, all: &[Interrupted]) -> Refused {

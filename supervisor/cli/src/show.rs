@@ -11,9 +11,9 @@ use crate::json::{self, Beside};
 use crate::look::Where;
 use crate::ps;
 use crate::report::{Kept, Report};
-use crate::stores::{Found, LookError};
+use crate::stores::{self, Found, LookError};
 use crate::style::Style;
-use crate::tasks::{Member, Origin};
+use crate::tasks::{self, Member, Origin};
 use crate::timeline::{Span, Timeline};
 use crate::words::Words;
 
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &ShowArgs, out: &mut dyn Write) -> Result<Exit, LookErro
     let jobs = jobs(&found);
     match (&found.named, args.json) {
         (Named::Group(_), true) => match found.stored.group(found.group()?).and_then(|group| group.result) {
-            Some(result) => document(&result, out)?,
+            Some(result) => document(&with_saved(&found.stored, &result), out)?,
             None => ps::document(out, &jobs)?,
         },
         (Named::Job(_) | Named::Session(_), true) => ps::document(out, &jobs)?,
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &ShowArgs, out: &mut dyn Write) -> Result<Exit, LookErro
         }
         (Named::Session(id), false) => {
             writeln!(out, "session {id}: {} jobs", jobs.len())?;
-            Timeline::new(jobs.iter().map(Span::of).collect(), None).write(out)?;
+            timeline(&found.stored, &jobs, None).write(out)?;
         }
     }
     Ok(Exit::Done)
@@ -139,6 +139,11 @@ fn jobs(found: &Found) -> Vec<JobInfo> {
     found.stored.list(&filter).jobs
 }
 
+fn timeline(stored: &Stored, jobs: &[JobInfo], marks: Option<Marks>) -> Timeline {
+    let until_ms = stores::until_ms(stored);
+    Timeline::new(jobs.iter().map(|job| Span::of(job, until_ms)).collect(), marks)
+}
+
 fn show_job(stored: &Stored, job: &JobInfo, out: &mut dyn Write) -> Result<(), LookError> {
     writeln!(out, "{}  {}", job.job, ps::state(job))?;
     let label = job.label.as_ref().map(|label| text::one_line(label));
@@ -151,7 +156,7 @@ fn show_job(stored: &Stored, job: &JobInfo, out: &mut dyn Write) -> Result<(), L
     for reason in &job.why {
         writeln!(out, "  {:<6} {}", "why", in_words(reason))?;
     }
-    Timeline::new(vec![Span::of(job)], None).write(out)?;
+    timeline(stored, std::slice::from_ref(job), None).write(out)?;
     let bytes = stored.output(&job.job)?.map_or(0, |output| output.bytes_total());
     if bytes > 0 {
         writeln!(out, "{bytes} bytes of output: fanin output {}", job.job)?;
@@ -167,8 +172,7 @@ fn show_group(
 ) -> Result<(), LookError> {
     let marks = marks(&found.stored, group)?;
     writeln!(out, "run {}", group.group)?;
-    let timeline = Timeline::new(jobs.iter().map(Span::of).collect(), Some(marks));
-    timeline.write(out)?;
+    timeline(&found.stored, jobs, Some(marks)).write(out)?;
     let Some(result) = &group.result else {
         for reason in found.stored.why_group(&group.group) {
             match reason {
@@ -184,7 +188,12 @@ fn show_group(
         writeln!(out, "its result was not taken; this prints it: fanin resume {}", group.group)?;
     }
     writeln!(out)?;
-    write_result(&found.stored, group, result, out)
+    write_result(&found.stored, group, &with_saved(&found.stored, result), out)
+}
+
+fn with_saved(stored: &Stored, result: &CombinedResult) -> CombinedResult {
+    // Where it cannot be read, the result says as much as its records.
+    tasks::with_saved(result.clone(), |job| stored.output(job).ok().flatten())
 }
 
 /// When the barrier fired and when the wake was taken, in milliseconds since the Unix epoch.

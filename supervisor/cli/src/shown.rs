@@ -4,8 +4,8 @@
 use std::io;
 use std::pin::pin;
 
-use fanin_protocol::GroupId;
 use fanin_protocol::limits::{KILL_SLACK, KILL_WAIT, REDRAW_EVERY};
+use fanin_protocol::{GroupId, JobInfo, Status};
 use fanin_supervisor::{Session, Supervisor, Wake};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -14,6 +14,7 @@ use crate::drive::DriveError;
 use crate::obey::Notice;
 use crate::progress::Progress;
 use crate::signals::Signal;
+use crate::view::View;
 use crate::watch::Watch;
 
 /// A run as it is shown.
@@ -21,6 +22,8 @@ pub(crate) struct Shown<'s> {
     supervisor: &'s Supervisor,
     notices: Receiver<Notice>,
     progress: Progress,
+    /// The jobs as they were before, of a run that is gone on with.
+    before: Vec<JobInfo>,
     /// The last signal that came in.
     signal: Option<Signal>,
     /// After a third signal, which is kept with it: when the program ends whatever holds it up.
@@ -33,7 +36,23 @@ impl<'s> Shown<'s> {
         notices: Receiver<Notice>,
         progress: Progress,
     ) -> Self {
-        Self { supervisor, notices, progress, signal: None, give_up: None }
+        Self { supervisor, notices, progress, before: Vec::new(), signal: None, give_up: None }
+    }
+
+    /// With the jobs of a run that is gone on with, as they were before: what had happened by then is no news.
+    pub(crate) fn going_on(mut self, before: Vec<JobInfo>) -> Self {
+        self.before = before;
+        self
+    }
+
+    /// What is there of a run that is gone on with; `None` of one that begins.
+    pub(crate) fn goes_on(&self) -> Option<String> {
+        let count = |is: fn(&JobInfo) -> bool| self.before.iter().filter(|job| is(job)).count();
+        let over = count(|job| job.status.is_terminal());
+        let (ran, left) =
+            (count(|job| job.status == Status::Running), count(|job| job.status == Status::Queued));
+        let words = format!("{over} tasks are over, {ran} ran when it was interrupted, {left} are left");
+        (!self.before.is_empty()).then_some(words)
     }
 
     pub(crate) const fn progress(&self) -> &Progress {
@@ -56,7 +75,8 @@ impl<'s> Shown<'s> {
         session: &Session,
         group: &GroupId,
     ) -> Result<Wake, DriveError> {
-        let mut watch = Watch::begin(self.supervisor, group, &self.progress).await?;
+        let mut watch =
+            Watch::begin(self.supervisor, group, View::new(self.before.drain(..)), &self.progress).await?;
         let mut wake = pin!(session.next_wake());
         let mut redraw = interval(REDRAW_EVERY);
         redraw.set_missed_tick_behavior(MissedTickBehavior::Delay);

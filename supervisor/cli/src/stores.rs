@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fanin_protocol::limits::{ID_BYTES_MAX, ID_PREFIX_DIGITS_MIN};
-use fanin_protocol::{GroupId, JobId, LayoutError, text};
+use fanin_protocol::{GroupId, JobId, LayoutError, layout, text};
 use fanin_sanitize::SanitizeError;
 use fanin_sqlite::{Owner, StoreReader};
 use fanin_supervisor::journal::JournalError;
@@ -15,6 +15,7 @@ use fanin_supervisor::{FindError, Named};
 
 use crate::exit::Exit;
 use crate::keep;
+use crate::prepare;
 use crate::sanitize;
 
 /// The database of a store.
@@ -60,6 +61,14 @@ pub(crate) enum LookError {
     /// A store of transcripts cannot be looked at, or not be repaired.
     #[error(transparent)]
     Sanitize(#[from] SanitizeError),
+    /// What was followed will not go on by itself: nobody has the store any more, and it was not closed.
+    #[error("{what} was interrupted: its supervisor is gone; {way_out}")]
+    Interrupted {
+        /// The job or run.
+        what: String,
+        /// How it goes on.
+        way_out: String,
+    },
     /// The state folder cannot be read, or the answer not be written.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -78,6 +87,7 @@ impl LookError {
             Self::From(_) => "bad_place",
             Self::Store(error) => error.code(),
             Self::Sanitize(error) => error.code(),
+            Self::Interrupted { .. } => "interrupted",
             Self::Io(_) => "look_io",
         }
     }
@@ -87,6 +97,7 @@ impl LookError {
         match self {
             Self::Store(JournalError::Owned { .. }) => Exit::Owned,
             Self::Store(_) | Self::Io(_) => Exit::Internal,
+            Self::Interrupted { .. } => Exit::SomeNotCompleted,
             Self::Sanitize(error) => sanitize::of_error(error),
             Self::State(_)
             | Self::NoStore(_)
@@ -120,6 +131,11 @@ impl Place {
     /// [`LookError::Store`].
     pub(crate) fn is_owned(&self) -> Result<bool, LookError> {
         Ok(Owner::of(&self.dir)? != Owner::None)
+    }
+
+    /// What goes on with it where its owner died.
+    pub(crate) fn way_out(&self) -> String {
+        way_out(&self.dir, &self.name)
     }
 
     /// Reads all that it holds.
@@ -261,6 +277,21 @@ impl Found {
         }
     }
 
+    /// Whether what was followed can still go on, now that nobody had the store for a moment.
+    ///
+    /// # Errors
+    ///
+    /// [`LookError::Interrupted`], where its owner died; [`LookError::Store`].
+    pub(crate) fn may_go_on(&self) -> Result<bool, LookError> {
+        let stored = self.place.read()?;
+        if stored.is_interrupted() {
+            let (what, way_out) = (self.named.to_string(), self.place.way_out());
+            return Err(LookError::Interrupted { what, way_out });
+        }
+        // Somebody goes on with it, or it was closed in order.
+        Ok(stored.is_owned())
+    }
+
     /// The group that it is.
     ///
     /// # Errors
@@ -271,6 +302,22 @@ impl Found {
             Named::Group(group) => Ok(group),
             Named::Job(_) | Named::Session(_) => Err(LookError::Other(self.named.to_string(), "run")),
         }
+    }
+}
+
+/// Until when what is open in a store lasts, in milliseconds since the Unix epoch: now where a process has it, else the
+/// last that is known.
+pub(crate) fn until_ms(stored: &Stored) -> u64 {
+    // A log's times never fall, whatever the clock does.
+    if stored.is_owned() { prepare::now_ms().max(stored.last_ms()) } else { stored.last_ms() }
+}
+
+/// What goes on with the store in a folder, whose name this is, where its owner died.
+pub(crate) fn way_out(dir: &Path, name: &str) -> String {
+    if dir.join(layout::PLAN).exists() {
+        format!("this goes on with it: fanin resume {name}")
+    } else {
+        "it goes on where the program that made it opens it again".to_owned()
     }
 }
 

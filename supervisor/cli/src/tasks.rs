@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use fanin_protocol::result::EntryOutput;
 use fanin_protocol::{CombinedResult, GroupId, JobId, ResultEntry, text};
-use fanin_supervisor::Supervisor;
+use fanin_supervisor::{JobOutput, Supervisor};
 
 use crate::again;
 use crate::plan::{Carried, generated_id};
@@ -58,15 +58,14 @@ pub(crate) struct Tasks<'r> {
 }
 
 /// A result with what interrupted tasks had put out: no record of theirs has it, and a store may.
-pub(crate) fn with_saved(mut result: CombinedResult, supervisor: &Supervisor) -> CombinedResult {
+pub(crate) fn with_saved(
+    mut result: CombinedResult,
+    saved: impl Fn(&JobId) -> Option<JobOutput>,
+) -> CombinedResult {
     let share = again::share(result.entries.len());
     let is_cut_short = |entry: &&mut ResultEntry| entry.interrupted && entry.output.is_none();
     for entry in result.entries.iter_mut().filter(is_cut_short) {
-        // Where it cannot be read, the result says as much as its records.
-        let Some(output) = supervisor.output(&entry.job).ok().filter(|output| output.bytes_total() > 0)
-        else {
-            continue;
-        };
+        let Some(output) = saved(&entry.job).filter(|output| output.bytes_total() > 0) else { continue };
         let text = output.text();
         entry.output = Some(EntryOutput {
             text: text::excerpt(&text, share).into(),

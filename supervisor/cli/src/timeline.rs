@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use console::{Alignment, pad_str};
-use fanin_protocol::{JobInfo, text};
+use fanin_protocol::{JobInfo, Status, text};
 
 use crate::ps;
 use crate::show::Marks;
@@ -24,26 +24,38 @@ pub(crate) struct Span {
     queued_ms: u64,
     started_ms: Option<u64>,
     ended_ms: Option<u64>,
+    /// Where it has not ended: how long that is known.
+    until_ms: u64,
     /// It ran when its owner died: when it ended nobody knows.
     is_lost: bool,
 }
 
 impl Span {
-    /// That of a job.
-    pub(crate) fn of(job: &JobInfo) -> Self {
+    /// That of a job, in a store of which all is known up to `until_ms`.
+    pub(crate) fn of(job: &JobInfo, until_ms: u64) -> Self {
         let label = job.label.as_ref().map_or_else(|| job.job.to_string(), |label| text::one_line(label));
         Self {
             label,
-            state: ps::state(job),
+            state: state(job, until_ms),
             queued_ms: job.queued_at_ms,
             started_ms: job.started_at_ms,
             ended_ms: job.ended_at_ms,
+            until_ms,
             is_lost: ps::is_lost(job),
         }
     }
 
     fn last_ms(&self) -> u64 {
-        self.ended_ms.or(self.started_ms).unwrap_or(self.queued_ms)
+        self.ended_ms.unwrap_or(self.until_ms)
+    }
+}
+
+/// How a job stands, and for how long it has been at work where it still is.
+fn state(job: &JobInfo, until_ms: u64) -> String {
+    let state = ps::state(job);
+    match ps::took_ms(job, until_ms).filter(|_| job.status == Status::Running) {
+        Some(took) => format!("{state} {}", text::duration(took)),
+        None => state,
     }
 }
 
@@ -124,7 +136,8 @@ mod tests {
 
     fn span(label: &str, queued: u64, started: Option<u64>, ended: Option<u64>, is_lost: bool) -> Span {
         let (queued_ms, started_ms, ended_ms) = (queued, started, ended);
-        Span { label: label.into(), state: "state".into(), queued_ms, started_ms, ended_ms, is_lost }
+        let (label, state, until_ms) = (label.into(), "state".into(), 200);
+        Span { label, state, queued_ms, started_ms, ended_ms, until_ms, is_lost }
     }
 
     fn shown(spans: Vec<Span>, marks: Option<Marks>) -> String {

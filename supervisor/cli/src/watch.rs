@@ -20,7 +20,7 @@ pub(crate) struct Watch<'s> {
 }
 
 impl<'s> Watch<'s> {
-    /// Begins to watch, and shows what has happened so far.
+    /// Begins to watch, and shows what has happened since the jobs were as in `before`.
     ///
     /// # Errors
     ///
@@ -28,11 +28,12 @@ impl<'s> Watch<'s> {
     pub(crate) async fn begin(
         supervisor: &'s Supervisor,
         group: &GroupId,
+        before: View,
         progress: &Progress,
     ) -> Result<Self, DriveError> {
         // Before the first look at the jobs: an event may then tell what is known, and none is missed.
         let events = supervisor.subscribe(Filter::group(group), Since::Now).await?;
-        let mut watch = Self { supervisor, group: group.clone(), view: View::default(), events };
+        let mut watch = Self { supervisor, group: group.clone(), view: before, events };
         watch.catch_up(progress)?;
         Ok(watch)
     }

@@ -363,7 +363,11 @@ fn what_a_task_had_put_out_is_there_after_a_kill() {
     running.signal("KILL");
     running.end();
     let followed = follow.end();
-    assert_eq!((followed.code, followed.stdout.as_str()), (Some(0), "one\n"), "{}", followed.stderr);
+    assert_eq!((followed.code, followed.stdout.as_str()), (Some(1), "one\n"), "{}", followed.stderr);
+    let said = format!(
+        "error: job {job} was interrupted: its supervisor is gone; this goes on with it: fanin resume "
+    );
+    assert!(followed.stderr.starts_with(&said), "{}", followed.stderr);
     assert_eq!(place.shown(&["output", &job]), "one\n");
     let resumed = place.fanin(&["resume", "--quiet", "--json"]);
     assert_eq!(resumed.code, Some(1), "{}", resumed.stderr);
@@ -555,4 +559,126 @@ fn a_row_that_is_not_what_the_log_says_is_damage() {
         assert_eq!(told.code, Some(70), "{}{}", told.stdout, told.stderr);
         assert!(told.stdout.contains("goes by its rows"), "{}", told.stdout);
     }
+}
+
+#[test]
+fn whoever_follows_the_records_is_told_that_the_supervisor_was_killed() {
+    let place = Place::new();
+    let (running, job, follow) = followed(&place);
+    let (run, _) = place.run();
+    let mut text = Running::start(fanin(place.path(), &["events", "--follow"]));
+    let json = Running::start(fanin(place.path(), &["events", "--follow", "--json", "--from", "2"]));
+    running.signal("KILL");
+    running.end();
+    follow.end();
+    text.wait_for("error: ");
+    let text = text.end();
+    let said = format!(
+        "error: group {run} was interrupted: its supervisor is gone; this goes on with it: fanin resume {run}\n"
+    );
+    let end = format!("{said}fanin: exit 1 (some_not_completed)\n");
+    assert!(text.code == Some(1) && text.stderr.ends_with(&end), "{}", text.stderr);
+    assert!(text.stdout.contains("run.started"), "{}", text.stdout);
+    let json = json.end();
+    let error: Value = serde_json::from_str(&json.stderr).unwrap();
+    assert_eq!((json.code, &error["code"]), (Some(1), &"interrupted".into()));
+    let mark: Value = serde_json::from_str(json.stdout.lines().last().unwrap()).unwrap();
+    assert!(mark["mark"]["cursor"].is_string(), "{mark}");
+    assert_eq!(place.fanin(&["events", "--follow", &job]).code, Some(1), "also where it was killed before");
+    assert_eq!(place.shown(&["events", &job]), text.stdout, "a look alone is done");
+    place.fanin(&["resume", "--quiet"]);
+    assert!(place.shown(&["events", "--follow"]).contains("store.closed"));
+}
+
+#[test]
+fn the_bytes_of_an_output_have_nothing_else_between_them() {
+    let place = Place::new();
+    place.shown(&["run", "yes a line of the middle | head -c 3000000; printf '\\377end'"]);
+    let job = place.json(&["ps", "--all", "--json"])["jobs"][0]["job"].as_str().unwrap().to_owned();
+    let mut command = fanin(place.path(), &["output", "--raw", &job]);
+    let raw = command.output().unwrap();
+    assert!(raw.status.success());
+    assert!(!String::from_utf8_lossy(&raw.stdout).contains("left out"), "it is of the output alone");
+    let said = String::from_utf8(raw.stderr).unwrap();
+    let missing = 3_000_004 - raw.stdout.len();
+    let expected = format!("fanin: warning: of the middle of this output {missing} bytes are left out\n");
+    assert_eq!((said, raw.stdout.ends_with(b"\xffend")), (expected, true));
+    assert!(place.shown(&["output", &job]).contains(&format!("[... {missing} bytes left out ...]")));
+}
+
+/// The time of a row of `ps`, which is `-` where nothing is known.
+fn time_of<'p>(ps: &'p str, label: &str) -> &'p str {
+    let row = ps.lines().find(|line| line.contains(label)).unwrap_or_else(|| panic!("no {label}: {ps}"));
+    row.split_once(label).unwrap().1.split_whitespace().next().unwrap()
+}
+
+#[test]
+fn what_is_at_work_has_a_time_that_goes_on_for_as_long_as_its_supervisor_lives() {
+    let place = Place::new();
+    let running = Running::start(fanin(place.path(), &[&["run", "-c", "2"], &FAN_OUT[..]].concat()));
+    made(place.path(), "third");
+    let ms = |time: &str| match time.strip_suffix("ms") {
+        Some(ms) => ms.parse::<f64>().unwrap(),
+        None => time.strip_suffix('s').unwrap().parse::<f64>().unwrap() * 1_000.0,
+    };
+    let first = ms(time_of(&place.shown(&["ps"]), "first"));
+    let end = std::time::Instant::now() + crate::common::PATIENCE;
+    while ms(time_of(&place.shown(&["ps"]), "first")) <= first {
+        assert!(std::time::Instant::now() < end, "it stands at {first} ms");
+    }
+    let shown = place.shown(&["show"]);
+    let row = shown.lines().find(|line| line.starts_with("first")).unwrap();
+    let (_, state) = row.split_once("running (working) ").unwrap_or_else(|| panic!("{shown}"));
+    assert!(ms(state) > first, "{shown}");
+    assert_eq!(time_of(&place.shown(&["ps"]), "fourth"), "-", "what waits has none");
+    running.signal("KILL");
+    running.end();
+    let dead = place.shown(&["ps"]);
+    let known = time_of(&dead, "first");
+    assert!(ms(known) > 0.0, "{dead}");
+    assert_eq!(place.shown(&["ps"]), dead, "what is known of it goes no further");
+    assert_eq!(place.shown(&["show"]), place.shown(&["show"]));
+}
+
+#[test]
+fn a_run_that_is_gone_on_with_tells_nothing_old_as_new() {
+    let place = Place::new();
+    let id = place.killed();
+    let resumed = place.fanin(&["resume"]);
+    assert_eq!(resumed.code, Some(1), "{}", resumed.stderr);
+    let told: Vec<&str> = resumed.stderr.lines().collect();
+    let goes_on =
+        format!("fanin: goes on with {id}: 1 tasks are over, 2 ran when it was interrupted, 1 are left");
+    assert_eq!(told[0], goes_on, "{}", resumed.stderr);
+    for (line, times) in [
+        ("start second", 0),
+        ("ok    second", 0),
+        ("start first", 0),
+        ("FAIL  first: interrupted", 1),
+        ("start fourth", 1),
+    ] {
+        assert_eq!(
+            told.iter().filter(|told| told.starts_with(line)).count(),
+            times,
+            "{line}: {}",
+            resumed.stderr
+        );
+    }
+    assert!(told.iter().any(|told| told.starts_with("ok    fourth in ")), "{}", resumed.stderr);
+    let quiet = place.fanin(&["resume", "--quiet", &id]);
+    assert!(!quiet.stderr.contains("goes on"), "{}", quiet.stderr);
+}
+
+#[test]
+fn what_an_interrupted_task_had_put_out_is_shown_with_its_result() {
+    let place = Place::new();
+    let (running, _, follow) = followed(&place);
+    running.signal("KILL");
+    running.end();
+    follow.end();
+    let resumed = place.fanin(&["resume", "--quiet"]);
+    assert!(resumed.stdout.contains("one") && !resumed.stdout.contains("(no output)"), "{}", resumed.stdout);
+    let shown = place.shown(&["show"]);
+    assert!(shown.ends_with(&resumed.stdout), "as the run itself has printed it: {shown}");
+    assert_eq!(place.json(&["show", "--json"])["entries"][0]["output"]["text"], "one\n");
 }
