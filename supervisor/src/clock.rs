@@ -22,7 +22,8 @@ impl Clock for SystemClock {
     }
 }
 
-fn system_ms() -> u64 {
+/// The system's wall clock.
+pub(crate) fn system_ms() -> u64 {
     // A clock before 1970 is a broken one; records then carry the last time that made sense.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

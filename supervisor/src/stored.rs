@@ -10,6 +10,7 @@ use fanin_protocol::{
     Cause, Entry, Envelope, GroupId, JobId, JobInfo, JobList, LogId, Reason, RowKind, Seq, Status,
 };
 
+use crate::clock;
 use crate::find::{self, FindError};
 use crate::journal::{JournalError, JournalReader, RecordPage, Row};
 use crate::output::JobOutput;
@@ -48,7 +49,7 @@ impl Stored {
             let rows = rows(&*reader)?;
             let after = look(&*reader)?;
             if after.head == at.head || looks == STORED_LOOKS_MAX {
-                let state = state(&at, &rows)?;
+                let state = state(&at, &rows)?.lined_up(clock::system_ms());
                 return Ok(Self { reader, state, is_owned });
             }
             (at, looks) = (after, looks + 1);

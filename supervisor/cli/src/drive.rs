@@ -183,7 +183,10 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
         parent: prepared.parent.as_ref(),
         tasks: Tasks { result: &result, members: &members, supervisor: &supervisor },
         words: &words,
-        exit: Exit::of(&result, plan.fail_on, shown.signal()),
+        exit: prepared
+            .warnings
+            .iter()
+            .fold(Exit::of(&result, plan.fail_on, shown.signal()), |exit, warning| warning.exit(exit)),
     };
     let is_complete = result.counts.completed == result.counts.launched;
     let is_fired = wake.is_some();

@@ -14,11 +14,13 @@ use fanin_supervisor::stored::Stored;
 
 use crate::args::{Flags, RunArgs};
 use crate::duration;
+use crate::exit::Exit;
 use crate::keep::{Keep, KeptRun, UNPRINTED};
 use crate::plan::Refused;
 use crate::prepare::Prepared;
 use crate::ps;
 use crate::stores::{LookError, Places};
+use crate::warning::Warning;
 
 /// In the folder of a run: that it was interrupted has been told.
 const TOLD: &str = "interrupted.told";
@@ -66,16 +68,17 @@ pub(crate) enum Resumed {
 pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
     let state = layout::state(|name| env::var_os(name));
     let state = state.map_err(|error| Refused::one(error.to_string()))?;
-    let name = match &args.run {
-        Some(name) => name.clone(),
+    let (name, warnings) = match &args.run {
+        Some(name) => (name.clone(), Vec::new()),
         None => {
-            let mut all = interrupted(&state).map_err(refused)?;
+            let (mut all, warnings) = interrupted(&state).map_err(refused)?;
             match (all.len(), all.pop()) {
-                (1, Some(one)) => one.group.to_string(),
-                (_, None) => return Ok(Resumed::Nothing),
+                (1, Some(one)) => (one.group.to_string(), warnings),
+                (_, None) if warnings.is_empty() => return Ok(Resumed::Nothing),
+                (_, None) => return Err(nothing_else(&warnings)),
                 (count, Some(last)) => {
                     all.push(last);
-                    return Err(several(count, &all));
+                    return Err(several(count, &all, &warnings));
                 }
             }
         }
@@ -90,10 +93,7 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
         return Err(Refused::one(problem));
     }
     let stored = read(&run.folder).map_err(|error| {
-        let way_out = match &error {
-            LookError::Store(damage) => crate::keep::way_out(&run.folder, damage),
-            _ => String::new(),
-        };
+        let way_out = way_out(&run.folder, &error);
         Refused { exit: error.exit(), ..Refused::one(format!("{error}{way_out}")) }
     })?;
     if !is_owing(&stored, &run.group) {
@@ -110,7 +110,7 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
     let KeptRun { group, folder, plan, .. } = run;
     let keep = Keep::of(&state, &folder);
     let args = words(args);
-    let (before, warnings) = (left(&stored), Vec::new());
+    let before = left(&stored);
     Ok(Resumed::Run(Box::new(Prepared { args, plan, group, keep: Some(keep), parent, before, warnings })))
 }
 
@@ -123,9 +123,16 @@ fn left(stored: &Stored) -> Vec<JobInfo> {
     jobs
 }
 
-fn several(count: usize, all: &[Interrupted]) -> Refused {
+/// No run is known to be interrupted, and some could not be looked at.
+fn nothing_else(warnings: &[Warning]) -> Refused {
+    let problems = warnings.iter().map(|warning| format!("resume: {warning}")).collect();
+    Refused { problems, exit: Exit::Internal, ..Refused::one(String::new()) }
+}
+
+fn several(count: usize, all: &[Interrupted], warnings: &[Warning]) -> Refused {
     let mut problem = format!("resume: {count} runs were interrupted; name the one to go on with");
     all.iter().for_each(|run| problem.push_str(&format!("\n{}", run.line)));
+    warnings.iter().for_each(|warning| problem.push_str(&format!("\n{warning}")));
     Refused::one(problem)
 }
 
@@ -159,13 +166,28 @@ fn read(folder: &Path) -> Result<Stored, LookError> {
     Places::of(Some(folder), Ok(folder.to_owned()))?.newest()?.read()
 }
 
-/// All runs that were interrupted, the newest first.
-fn interrupted(state: &Path) -> Result<Vec<Interrupted>, LookError> {
-    let mut all = Vec::new();
+/// All runs that were interrupted, the newest first, and those of which that cannot be told.
+fn interrupted(state: &Path) -> Result<(Vec<Interrupted>, Vec<Warning>), LookError> {
+    let (mut all, mut unread) = (Vec::new(), Vec::new());
     for folder in crate::keep::folders(state)? {
-        all.extend(look(&folder)?);
+        match look(&folder) {
+            Ok(found) => all.extend(found),
+            Err(error) => {
+                let run = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let problem = format!("{error}{}", way_out(&folder, &error));
+                unread.push(Warning::PassedOver { run, problem });
+            }
+        }
     }
-    Ok(all)
+    Ok((all, unread))
+}
+
+/// What helps where a store cannot be read, beside what the error says.
+fn way_out(folder: &Path, error: &LookError) -> String {
+    match error {
+        LookError::Store(damage) => crate::keep::way_out(folder, damage),
+        _ => String::new(),
+    }
 }
 
 /// True where nobody is at work in a run, and it did not come to its end. It is the one group of its store; one that
@@ -198,6 +220,10 @@ fn owing(folder: &Path) -> Result<Option<(GroupId, Stored)>, LookError> {
 /// What there is to say of a folder where a run was interrupted.
 fn look(folder: &Path) -> Result<Option<Interrupted>, LookError> {
     let Some((group, stored)) = owing(folder)? else { return Ok(None) };
+    if !folder.join(layout::PLAN).exists() {
+        let problem = format!("its plan is gone; `fanin show {group}` shows what is left of it");
+        return Err(LookError::NoStore(problem));
+    }
     let jobs = stored.list(&JobFilter { limit: usize::MAX, ..JobFilter::default() }).jobs;
     let count = |is: fn(&JobInfo) -> bool| jobs.iter().filter(|job| is(job)).count();
     let ran = count(|job| job.ended_at_ms.is_none() && job.status.is_terminal());

@@ -177,7 +177,7 @@ fn show_group(
         for reason in found.stored.why_group(&group.group) {
             match reason {
                 Reason::Unowned => {
-                    writeln!(out, "its supervisor died; this goes on: fanin resume {}", group.group)?;
+                    writeln!(out, "its supervisor died; {}", found.place.way_out())?;
                 }
                 reason => writeln!(out, "no result yet: {}", in_words(&reason))?,
             }

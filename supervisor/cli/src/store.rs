@@ -73,7 +73,12 @@ pub(crate) fn run(command: &StoreCommand, out: &mut dyn Write) -> Result<Exit, L
 
 fn check_all(places: &Places, out: &mut dyn Write) -> Result<Exit, LookError> {
     if places.all.is_empty() {
-        writeln!(out, "no run is kept, so there is no store to check")?;
+        match places.without.len() {
+            0 => writeln!(out, "no run is kept, so there is no store to check")?,
+            runs => {
+                writeln!(out, "no store to check: the runs that are kept ({runs}) have none (--no-store)")?
+            }
+        }
     }
     let mut exit = Exit::Done;
     for place in &places.all {

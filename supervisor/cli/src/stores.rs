@@ -21,6 +21,9 @@ use crate::sanitize;
 /// The database of a store.
 pub(crate) const DATABASE: &str = "store.db";
 
+/// Why a run that is kept has none.
+const NO_STORE: &str = ": it was run with --no-store, or was refused before it began";
+
 /// How far a store has come, as its owner has told others. Where it is there without a database, that is gone.
 const MARK: &str = "hwm";
 
@@ -156,6 +159,8 @@ impl Place {
 pub(crate) struct Places {
     /// The newest first.
     pub(crate) all: Vec<Place>,
+    /// Runs that have no store.
+    pub(crate) without: Vec<Place>,
 }
 
 impl Places {
@@ -167,13 +172,15 @@ impl Places {
     pub(crate) fn of(store: Option<&Path>, state: Result<PathBuf, LayoutError>) -> Result<Self, LookError> {
         if let Some(dir) = store {
             if !is_store(dir) {
-                return Err(LookError::NoStore(format!("there is no store in {}", text::path(dir))));
+                let why = if dir.join(layout::PLAN).exists() { NO_STORE } else { "" };
+                return Err(LookError::NoStore(format!("there is no store in {}{why}", text::path(dir))));
             }
-            return Ok(Self { all: vec![Place::new(dir)] });
+            return Ok(Self { all: vec![Place::new(dir)], without: Vec::new() });
         }
         let runs = keep::folders(&state?)?;
-        let all = runs.iter().filter(|folder| is_store(folder)).map(|folder| Place::new(folder));
-        Ok(Self { all: all.collect() })
+        let (with, without): (Vec<_>, Vec<_>) = runs.iter().partition(|folder| is_store(folder));
+        let places = |folders: Vec<&PathBuf>| folders.into_iter().map(|folder| Place::new(folder)).collect();
+        Ok(Self { all: places(with), without: places(without) })
     }
 
     /// The newest of them.
@@ -182,8 +189,11 @@ impl Places {
     ///
     /// [`LookError::NoStore`].
     pub(crate) fn newest(&self) -> Result<&Place, LookError> {
-        let none = || LookError::NoStore("no run is kept; `fanin run` makes one".to_owned());
-        self.all.first().ok_or_else(none)
+        let none = || match self.without.first() {
+            Some(run) => format!("there is no store of {}{NO_STORE}", run.name),
+            None => "no run is kept; `fanin run` makes one".to_owned(),
+        };
+        self.all.first().ok_or_else(|| LookError::NoStore(none()))
     }
 
     /// What has this id, or the only one that begins so; hex digits alone may begin any kind of id.
@@ -199,6 +209,7 @@ impl Places {
         if is_digits {
             starts.extend(["grp_", "job_", "ses_"].map(|prefix| format!("{prefix}{start}")));
         }
+        let begins = |run: &Place| starts.iter().any(|start| run.name.starts_with(start));
         let (mut found, mut refused, mut damaged) = (Vec::new(), None, None);
         for place in &self.all {
             let stored = match place.read() {
@@ -225,7 +236,10 @@ impl Places {
             (0, _) | (_, None) => Err(match (damaged, refused) {
                 (Some(error), _) => error,
                 (None, Some(error)) if !is_digits => error.into(),
-                (None, _) => LookError::NotFound(shown()),
+                (None, _) => match self.without.iter().find(|run| begins(run)) {
+                    Some(run) => LookError::NoStore(format!("there is no store of {}{NO_STORE}", run.name)),
+                    None => LookError::NotFound(shown()),
+                },
             }),
             (count, Some(last)) => {
                 let names: Vec<String> = found.iter().chain([&last]).take(8).map(Found::name).collect();
@@ -317,7 +331,7 @@ pub(crate) fn way_out(dir: &Path, name: &str) -> String {
     if dir.join(layout::PLAN).exists() {
         format!("this goes on with it: fanin resume {name}")
     } else {
-        "it goes on where the program that made it opens it again".to_owned()
+        "only the program that made it goes on with it, where it opens it again".to_owned()
     }
 }
 

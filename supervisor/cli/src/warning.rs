@@ -23,6 +23,14 @@ pub(crate) enum Warning {
         #[source]
         error: io::Error,
     },
+    /// A run that may have to be gone on with cannot be looked at.
+    #[error("{run} is passed over: {problem}")]
+    PassedOver {
+        /// Its folder's name.
+        run: String,
+        /// Why.
+        problem: String,
+    },
     /// The report that was asked for is not there.
     #[error("the JUnit report {path} could not be written: {error}", path = text::path(.path))]
     Junit {
@@ -52,6 +60,7 @@ impl Warning {
         match self {
             Self::NoState(_) => "no_state",
             Self::Keep { .. } => "keep",
+            Self::PassedOver { .. } => "passed_over",
             Self::Junit { .. } => "junit",
             Self::Summary { .. } => "summary",
             Self::OnDone(_) => "on_done",
@@ -62,9 +71,9 @@ impl Warning {
     /// failure.
     pub(crate) const fn exit(&self, without: Exit) -> Exit {
         match (self, without) {
-            (Self::Junit { .. }, Exit::Unreaped)
+            (Self::Junit { .. } | Self::PassedOver { .. }, Exit::Unreaped)
             | (Self::NoState(_) | Self::Keep { .. } | Self::Summary { .. } | Self::OnDone(_), _) => without,
-            (Self::Junit { .. }, _) => Exit::Internal,
+            (Self::Junit { .. } | Self::PassedOver { .. }, _) => Exit::Internal,
         }
     }
 }

@@ -11,7 +11,7 @@ use fanin_protocol::{
 
 use crate::rows::{RestoreError, decode};
 use crate::state::{Facts, Group, Job, JobKey, Node, State};
-use crate::{result, waiter};
+use crate::{result, retry, waiter};
 
 /// A group as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,12 +78,25 @@ impl State {
         rows: impl Iterator<Item = (RowKind, u64, &'a [u8])>,
     ) -> Result<Self, RestoreError> {
         let facts = Facts::restore_seen(log, head, ts_ms, rows)?;
-        let mut state = Self::recovered(facts);
-        // Its owner has the true line in memory; by launch is what it is without retries.
-        for (place, job) in state.facts.jobs.iter().filter(|(_, job)| job.awaits_start()) {
-            state.memory.ready.entry(job.session).or_default().push_back(JobKey(place));
+        Ok(Self::recovered(facts))
+    }
+
+    /// Puts what waits where its owner has it in memory at this time: in line, or in the gap before its next try.
+    #[must_use]
+    pub fn lined_up(mut self, wall_ms: u64) -> Self {
+        let waiting = self.facts.jobs.iter().filter(|(_, job)| job.awaits_start());
+        let since = |job: &Job| job.retry_at_ms().unwrap_or(job.queued_at_ms);
+        let mut line: Vec<_> = waiting.map(|(place, job)| (since(job), job.session, JobKey(place))).collect();
+        // One that is due again stands behind all that waited by then.
+        line.sort_by_key(|(since_ms, ..)| *since_ms);
+        for (_, session, key) in line {
+            if self.job(key).and_then(Job::retry_at_ms).is_some_and(|at_ms| at_ms > wall_ms) {
+                retry::arm(&mut self, key);
+            } else {
+                self.memory.ready.entry(session).or_default().push_back(key);
+            }
         }
-        Ok(state)
+        self
     }
 
     /// Groups, oldest first.

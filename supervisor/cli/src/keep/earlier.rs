@@ -13,6 +13,7 @@ use super::document::{self, DocumentError};
 use super::is_owned;
 use crate::exit::Exit;
 use crate::plan::{Carried, Plan};
+use crate::stores::DATABASE;
 
 /// How random ids of groups begin.
 const PREFIX: &str = "grp_";
@@ -62,6 +63,11 @@ pub(crate) enum EarlierError {
     /// It is not over.
     #[error("--again: {0} is still at work; wait for its end")]
     Owned(GroupId),
+    /// Its plan was taken away.
+    #[error(
+        "--again: the plan of {0} is gone, so nobody knows its tasks; `fanin show {0}` shows what is left of it"
+    )]
+    NoPlan(GroupId),
     /// What it left cannot be used.
     #[error("--again: {0}")]
     Document(#[from] DocumentError),
@@ -110,7 +116,10 @@ impl KeptRun {
             return Err(EarlierError::Owned(group));
         }
         let path = folder.join(layout::PLAN);
-        let bytes = load(&path).map_err(|error| failed(&path, error))?;
+        let bytes = load(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => EarlierError::NoPlan(group.clone()),
+            _ => failed(&path, error),
+        })?;
         let document: document::Plan<'static> = document::read(&path, "fanin.plan", &bytes)?;
         let (started_in, plan) = (document.started_in.into_owned(), document.plan.into_owned());
         Ok(Self { group, folder, started_in, plan })
@@ -143,6 +152,7 @@ impl EarlierError {
         match self {
             Self::Owned(_) => Exit::Owned,
             Self::NoId(_)
+            | Self::NoPlan(_)
             | Self::Unknown { .. }
             | Self::Ambiguous { .. }
             | Self::Document(_)
@@ -236,7 +246,7 @@ impl Kept {
     }
 }
 
-/// All runs that have a plan, the newest first. No folder at all is no run.
+/// All runs that have a plan or a store, the newest first. No folder at all is no run.
 ///
 /// # Errors
 ///
@@ -253,8 +263,10 @@ pub(super) fn list(runs: &Path) -> io::Result<Vec<Kept>> {
         // What has another name, or goes away while we look, is no run.
         let Some(name) = entry.file_name().to_str().map(ToOwned::to_owned) else { continue };
         let Ok(group) = GroupId::parse(&name) else { continue };
-        let Ok(plan) = fs::metadata(entry.path().join(layout::PLAN)) else { continue };
-        kept.push(Kept { group, name, folder: entry.path(), at: plan.modified()? });
+        // A store whose plan somebody took away is shown, and can be looked at.
+        let is_there = |name: &str| fs::metadata(entry.path().join(name)).ok();
+        let Some(begun) = [layout::PLAN, DATABASE].iter().find_map(|name| is_there(name)) else { continue };
+        kept.push(Kept { group, name, folder: entry.path(), at: begun.modified()? });
     }
     kept.sort_by(|a, b| b.at.cmp(&a.at).then_with(|| a.name.cmp(&b.name)));
     Ok(kept)

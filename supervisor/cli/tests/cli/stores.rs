@@ -682,3 +682,190 @@ fn what_an_interrupted_task_had_put_out_is_shown_with_its_result() {
     assert!(shown.ends_with(&resumed.stdout), "as the run itself has printed it: {shown}");
     assert_eq!(place.json(&["show", "--json"])["entries"][0]["output"]["text"], "one\n");
 }
+
+#[test]
+fn a_task_between_two_tries_waits_for_the_next_one_and_for_no_slot() {
+    let place = Place::new();
+    let manifest = "[[task]]\nid = 'flaky'\nshell = 'touch tried; exit 1'\nretries = 9\n";
+    fs::write(place.path().join("m.toml"), manifest).unwrap();
+    let running = Running::start(fanin(place.path(), &["run", "--file", "m.toml"]));
+    made(place.path(), "tried");
+    let end = std::time::Instant::now() + crate::common::PATIENCE;
+    // It waits a second at first, and twice as long each time.
+    let until = |words: &[&str], said: &str| loop {
+        let shown = place.shown(words);
+        if shown.contains(said) {
+            return shown;
+        }
+        assert!(std::time::Instant::now() < end, "{words:?}: {shown}");
+    };
+    until(&["ps"], "queued (backoff)");
+    let jobs: Value = serde_json::from_str(&until(&["ps", "--json"], r#""phase":"backoff""#)).unwrap();
+    let job = jobs["jobs"][0]["job"].as_str().unwrap();
+    until(&["why", job], &format!("{job}: waits before its next try; "));
+    running.signal("KILL");
+    running.end();
+}
+
+/// The folder of the only run beside these.
+fn newest(place: &Place, known: &[&Path]) -> PathBuf {
+    let runs = fs::read_dir(place.path().join(".state/runs")).unwrap();
+    let mut new = runs.map(|run| run.unwrap().path()).filter(|run| !known.contains(&run.as_path()));
+    let run = new.next().unwrap();
+    assert!(new.next().is_none(), "more new runs than one");
+    run
+}
+
+/// A run of one task that is killed.
+fn killed_run(place: &Place, known: &[&Path]) -> PathBuf {
+    let begun = place.path().join("begun");
+    // It may be there from another.
+    let _ = fs::remove_file(&begun);
+    let running = Running::start(fanin(place.path(), &["run", "touch begun; exec sleep 1000"]));
+    made(place.path(), "begun");
+    running.signal("KILL");
+    running.end();
+    newest(place, known)
+}
+
+#[test]
+fn a_store_that_cannot_be_read_is_named_and_the_other_run_is_gone_on_with() {
+    let place = Place::new();
+    let bad = killed_run(&place, &[]);
+    let good = killed_run(&place, &[&bad]);
+    fs::write(bad.join("store.db"), b"no database").unwrap();
+    let name = |run: &Path| run.file_name().unwrap().to_str().unwrap().to_owned();
+    let resumed = place.fanin(&["resume", "--json"]);
+    assert_eq!(resumed.code, Some(70), "{}", resumed.stderr);
+    let result: Value = serde_json::from_str(&resumed.stdout).unwrap();
+    assert_eq!(result["group"], name(&good));
+    let warning: Value = serde_json::from_str(resumed.stderr.lines().next().unwrap()).unwrap();
+    assert_eq!(warning["code"], "passed_over");
+    let said = warning["message"].as_str().unwrap();
+    assert!(said.starts_with(&format!("{} is passed over: ", name(&bad))), "{said}");
+    assert!(said.contains("fanin store repair "), "{said}");
+    let alone = place.fanin(&["resume"]);
+    assert_eq!(alone.code, Some(70), "{}", alone.stderr);
+    assert!(
+        alone.stderr.contains(&format!("error: resume: {} is passed over: ", name(&bad))),
+        "{}",
+        alone.stderr
+    );
+}
+
+#[test]
+fn a_run_whose_plan_was_removed_is_shown_and_said_to_be_without_it() {
+    let place = Place::new();
+    let id = place.killed();
+    fs::remove_file(place.run().1.join("plan.json")).unwrap();
+    assert!(place.shown(&["ps"]).contains("third"), "its jobs are listed");
+    let shown = place.shown(&["show", &id]);
+    assert!(
+        shown.contains("only the program that made it goes on with it") && !shown.contains("fanin resume"),
+        "{shown}"
+    );
+    for words in [&["resume"][..], &["resume", &id], &["run", "--again", &id]] {
+        let told = place.fanin(words);
+        assert!(matches!(told.code, Some(2 | 70)), "{words:?}: {}", told.stderr);
+        let is_named = told.stderr.contains(&id) && told.stderr.contains("plan");
+        assert!(
+            is_named && told.stderr.contains(&format!("`fanin show {id}`")),
+            "{words:?}: {}",
+            told.stderr
+        );
+    }
+}
+
+#[test]
+fn a_run_without_a_store_says_why_nothing_is_there() {
+    let place = Place::new();
+    place.shown(&["run", "--no-store", "true"]);
+    let (id, folder) = place.run();
+    for words in [
+        &["show"][..],
+        &["show", &id],
+        &["show", &id[4..10]],
+        &["events"],
+        &["store", "check", folder.to_str().unwrap()],
+    ] {
+        let told = place.fanin(words);
+        assert_eq!(told.code, Some(2), "{words:?}: {}{}", told.stdout, told.stderr);
+        assert!(
+            told.stderr.contains(&id) && told.stderr.contains("--no-store"),
+            "{words:?}: {}",
+            told.stderr
+        );
+    }
+    let all = place.shown(&["store", "check"]);
+    assert_eq!(all, "no store to check: the runs that are kept (1) have none (--no-store)\n");
+}
+
+/// The ids in a text, however short.
+fn ids(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let is_id =
+        |word: &&str| ["job_", "grp_"].iter().any(|kind| word.starts_with(kind) && word.len() > kind.len());
+    words.filter(is_id).map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn every_id_that_is_printed_names_what_it_stands_for() {
+    let place = Place::new();
+    let mut told = String::new();
+    let mut see = |words: &[&str]| {
+        let ended = place.fanin(words);
+        told.push_str(&ended.stdout);
+        told.push_str(&ended.stderr);
+        ended
+    };
+    let over = see(&["run", "echo fine", "yes | head -c 3000000; exit 3"]);
+    let over_id = over.again()[2].to_owned();
+    let first = newest(&place, &[]);
+    let second = killed_run(&place, &[&first]);
+    let second_id = second.file_name().unwrap().to_str().unwrap().to_owned();
+    for words in [
+        &["ps"][..],
+        &["ps", "--all"],
+        &["show"],
+        &["show", &second_id],
+        &["why", &second_id],
+        &["events"],
+        &["events", "--follow"],
+    ] {
+        see(words);
+    }
+    let third = killed_run(&place, &[&first, &second]);
+    let job = place.json(&["ps", "--json"])["jobs"][0]["job"].as_str().unwrap().to_owned();
+    for words in [
+        &["show", &job][..],
+        &["show", &over_id],
+        &["why", &job],
+        &["output", "--follow", &job],
+        &["output", &second_id],
+        &["events", &over_id],
+        &["show", "grp_"],
+        &["show", "grp_0"],
+        &["run", "--again", "0000"],
+        &["resume"],
+        &["resume", &over_id],
+        &["store", "check"],
+        &["sanitize"],
+        &["resume", &second_id],
+        &["resume", "--quiet"],
+        &["show", third.file_name().unwrap().to_str().unwrap()],
+    ] {
+        see(words);
+    }
+    let mut ids = ids(&told);
+    ids.sort();
+    ids.dedup();
+    // What was asked for and is told back is no hint.
+    ids.retain(|id| id != "grp_0");
+    assert!(ids.len() > 8, "{told}");
+    for id in ids {
+        let shown = place.fanin(&["show", &id]);
+        assert_eq!(shown.code, Some(0), "{id}: {}", shown.stderr);
+        let digits = id.split_once('_').unwrap().1;
+        assert_eq!(place.fanin(&["show", digits]).code, Some(0), "{digits}");
+    }
+}
