@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::look::Where;
-use crate::stores::{self, LookError, short};
+use crate::stores::{self, LookError, Place, short};
 
 /// Columns of a label in a list.
 const LABEL_COLUMNS: usize = 20;
@@ -61,11 +61,12 @@ pub(crate) fn run(args: &PsArgs, out: &mut dyn Write, warn: &dyn Fn(&str)) -> Re
     for place in &places.all {
         match place.read() {
             Ok(stored) => {
-                let (is_open, until_ms) = (stored.is_interrupted(), stores::until_ms(&stored));
+                let (lost_in, until_ms) =
+                    (stored.is_interrupted().then_some(place), stores::until_ms(&stored));
                 let all = stored.list(&JobFilter { limit: usize::MAX, ..JobFilter::default() }).jobs;
                 // What ran when its owner died is not over: nothing has closed it yet.
                 let is_wanted = |job: &JobInfo| args.all || job.ended_at_ms.is_none();
-                jobs.extend(all.into_iter().filter(is_wanted).map(|job| Listed { job, is_open, until_ms }));
+                jobs.extend(all.into_iter().filter(is_wanted).map(|job| Listed { job, lost_in, until_ms }));
             }
             Err(error) => {
                 warn(&format!("{}: {error}", place.name));
@@ -87,18 +88,23 @@ pub(crate) fn run(args: &PsArgs, out: &mut dyn Write, warn: &dyn Fn(&str)) -> Re
     for listed in &jobs {
         writeln!(out, "{}", line(listed))?;
     }
-    let dead = jobs.iter().filter(|listed| listed.is_open).count();
-    if dead > 0 {
-        writeln!(out, "{dead} of them have lost their supervisor; `fanin resume` goes on with them")?;
+    let open = jobs.iter().filter(|listed| listed.job.ended_at_ms.is_none());
+    let mut lost: Vec<&Place> = open.filter_map(|listed| listed.lost_in).collect();
+    let count = lost.len();
+    lost.dedup_by_key(|place| &place.dir);
+    match lost.as_slice() {
+        [] => {}
+        [place] => writeln!(out, "{count} of them have lost their supervisor\n{}", place.way_out())?,
+        _ => writeln!(out, "{count} of them have lost their supervisor; `fanin resume` lists their runs")?,
     }
     Ok(exit)
 }
 
 /// A job of a list.
-struct Listed {
+struct Listed<'p> {
     job: JobInfo,
-    /// Its supervisor died.
-    is_open: bool,
+    /// The store that its supervisor left open when it died.
+    lost_in: Option<&'p Place>,
     /// Until when it lasts where it is not over.
     until_ms: u64,
 }
@@ -110,7 +116,7 @@ pub(crate) fn took_ms(job: &JobInfo, until_ms: u64) -> Option<u64> {
     Some(end_ms.saturating_sub(job.started_at_ms?))
 }
 
-fn line(Listed { job, until_ms, .. }: &Listed) -> String {
+fn line(Listed { job, until_ms, .. }: &Listed<'_>) -> String {
     let label = job.label.as_ref().map_or_else(String::new, |label| text::one_line(label));
     let took = took_ms(job, *until_ms).map_or_else(|| "-".to_owned(), text::duration);
     let state = if is_lost(job) { Cause::Interrupted.to_string() } else { state(job) };

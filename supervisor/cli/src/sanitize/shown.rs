@@ -9,7 +9,7 @@ use fanin_sanitize::{Counts, Scan, Scanned};
 use serde::Serialize;
 
 use super::{Done, Outcome};
-use crate::stores::LookError;
+use crate::stores::{self, LookError};
 
 /// Columns of a session's id, and of a title.
 const ID_COLUMNS: usize = 30;
@@ -128,7 +128,9 @@ pub(super) fn text(out: &mut dyn Write, outcomes: &[Outcome]) -> Result<(), Look
             Ok(Done::Reported(scan)) => {
                 let is_open = table(out, outcome, &path, scan)?;
                 if is_open && format == "fanin" {
-                    writeln!(out, "nothing was changed; `fanin resume` closes what is open")?;
+                    let name = outcome.path.file_name().unwrap_or_default();
+                    let way_out = stores::way_out(&outcome.path, &text::path(Path::new(name)));
+                    writeln!(out, "nothing was changed; {way_out}")?;
                 } else if is_open {
                     writeln!(
                         out,

@@ -869,3 +869,21 @@ fn every_id_that_is_printed_names_what_it_stands_for() {
         assert_eq!(place.fanin(&["show", digits]).code, Some(0), "{digits}");
     }
 }
+
+#[test]
+fn a_list_of_all_counts_as_lost_what_is_open_alone_and_names_the_way_on() {
+    let place = Place::new();
+    let id = place.killed();
+    let one = format!("3 of them have lost their supervisor\nthis goes on with it: fanin resume {id}\n");
+    assert!(place.shown(&["ps", "--all"]).ends_with(&one), "{}", place.shown(&["ps", "--all"]));
+    let first = place.run().1;
+    fs::remove_file(place.path().join("first")).unwrap();
+    killed_run(&place, &[&first]);
+    let several = "4 of them have lost their supervisor; `fanin resume` lists their runs\n";
+    assert!(place.shown(&["ps", "--all"]).ends_with(several), "{}", place.shown(&["ps", "--all"]));
+    let looked = place.fanin(&["sanitize"]).stdout;
+    assert!(
+        looked.contains(&format!("nothing was changed; this goes on with it: fanin resume {id}\n")),
+        "{looked}"
+    );
+}
