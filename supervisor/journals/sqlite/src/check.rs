@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::database;
 use crate::hash::Sum;
-use crate::layout::Layout;
+use crate::layout::{Layout, places_from};
 use crate::mark::Mark;
 use crate::meta::Meta;
 use crate::owner::Owner;
@@ -72,10 +72,10 @@ pub fn check(dir: impl AsRef<Path>, mut see: impl FnMut(&Envelope)) -> Result<Re
 fn check_retired(connection: &Connection, layout: &Layout, meta: &Meta) -> Result<(), JournalError> {
     let sql = |error| database::unreadable(layout, &error);
     let mut found = Sum::default();
-    let query = "SELECT key, id, body, crc FROM retired WHERE kind = ?1 ORDER BY key";
+    let query = "SELECT place, id, body, crc FROM retired WHERE place BETWEEN ?1 AND ?2 ORDER BY place";
     let mut statement = connection.prepare(query).map_err(sql)?;
     for kind in RowKind::ALL {
-        let mut rows = statement.query([kind.as_str()]).map_err(sql)?;
+        let mut rows = statement.query(places_from(kind, 0)).map_err(sql)?;
         while let Some(row) = rows.next().map_err(sql)? {
             let (row, crc) = database::thing(kind, row).map_err(sql)?;
             if hash::row(&row) != crc {

@@ -13,7 +13,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row as Columns, TransactionBehavior};
 
 use crate::hash::Sum;
-use crate::layout::{APPLICATION_ID, Layout, MAJOR, MINOR, SCHEMA, VERSION};
+use crate::layout::{APPLICATION_ID, Layout, MAJOR, MINOR, SCHEMA, VERSION, key_at, place_of, places_from};
 use crate::mark::{Mark, Reached};
 use crate::meta::Meta;
 use crate::{failure, hash};
@@ -213,10 +213,10 @@ pub(crate) fn record(row: &Columns<'_>) -> rusqlite::Result<Stored> {
 /// The columns of [`record`].
 pub(crate) const RECORD: &str = "seq, ts_ms, v, kind, ignorable, ids, body, crc";
 
-/// A row of that kind and its checksum, from `key, id, body, crc`.
+/// A row of that kind and its checksum, from `place, id, body, crc`.
 pub(crate) fn thing(kind: RowKind, row: &Columns<'_>) -> rusqlite::Result<(Row, u32)> {
     let body = Bytes::from(row.get::<_, Vec<u8>>(2)?);
-    Ok((Row { kind, key: unsigned(row.get(0)?), id: row.get(1)?, body }, row.get(3)?))
+    Ok((Row { kind, key: key_at(row.get(0)?), id: row.get(1)?, body }, row.get(3)?))
 }
 
 /// The checksum of a record, where it is there.
@@ -302,7 +302,7 @@ pub(crate) fn tail(connection: &Connection, layout: &Layout, meta: &Meta) -> Res
 }
 
 /// The checksum of each row by its place.
-pub(crate) type RowSums = HashMap<(RowKind, u64), u32>;
+pub(crate) type RowSums = HashMap<i64, u32>;
 
 /// All rows that are not retired, each checked, and the checksum of each.
 pub(crate) fn live(
@@ -314,10 +314,10 @@ pub(crate) fn live(
     let (mut rows, mut crcs) = (Vec::new(), HashMap::new());
     let mut found = Sum::default();
     let mut statement = connection
-        .prepare("SELECT key, id, body, crc FROM live WHERE kind = ?1 ORDER BY key")
+        .prepare("SELECT place, id, body, crc FROM live WHERE place BETWEEN ?1 AND ?2 ORDER BY place")
         .map_err(sql)?;
     for kind in RowKind::ALL {
-        let mut things = statement.query([kind.as_str()]).map_err(sql)?;
+        let mut things = statement.query(places_from(kind, 0)).map_err(sql)?;
         while let Some(row) = things.next().map_err(sql)? {
             let (row, crc) = thing(kind, row).map_err(sql)?;
             if hash::row(&row) != crc {
@@ -325,7 +325,7 @@ pub(crate) fn live(
                 return Err(failure::damaged(layout, damage));
             }
             found.add(crc);
-            crcs.insert((kind, row.key), crc);
+            crcs.insert(place_of(kind, row.key), crc);
             rows.push(row);
         }
     }

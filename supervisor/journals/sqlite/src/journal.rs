@@ -6,13 +6,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::millis;
-use fanin_protocol::{FORMAT_VERSION, Record, RowKind, Seq};
+use fanin_protocol::{FORMAT_VERSION, Record, Seq};
 use fanin_supervisor::journal::{Batch, Change, Journal, JournalError, JournalReader, Opened, Row};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use crate::ballast::{self, Ballast};
 use crate::database::{self, RowSums, signed};
-use crate::layout::Layout;
+use crate::layout::{Layout, key_at, place_of};
 use crate::mark::{Mark, Reached};
 use crate::meta::Meta;
 use crate::outputs::write_outputs;
@@ -284,7 +284,7 @@ fn write_records(connection: &Connection, batch: &Batch, meta: &mut Meta) -> rus
     Ok(())
 }
 
-type Changed = Vec<((RowKind, u64), Option<u32>)>;
+type Changed = Vec<(i64, Option<u32>)>;
 
 fn write_rows(
     connection: &Connection,
@@ -292,42 +292,45 @@ fn write_rows(
     meta: &mut Meta,
     crcs: &RowSums,
 ) -> rusqlite::Result<Changed> {
-    let mut put = connection.prepare_cached("INSERT OR REPLACE INTO live VALUES(?1, ?2, ?3, ?4, ?5)")?;
-    let mut drop_row = connection.prepare_cached("DELETE FROM live WHERE kind = ?1 AND key = ?2")?;
-    let mut retire = connection.prepare_cached("INSERT INTO retired VALUES(?1, ?2, ?3, ?4, ?5, ?6)")?;
+    let mut put = connection.prepare_cached("INSERT OR REPLACE INTO live VALUES(?1, ?2, ?3, ?4)")?;
+    let mut drop_row = connection.prepare_cached("DELETE FROM live WHERE place = ?1")?;
+    let mut retire = connection.prepare_cached("INSERT INTO retired VALUES(?1, ?2, ?3, ?4, ?5)")?;
     let mut retire_again =
-        connection.prepare_cached("INSERT OR REPLACE INTO retired VALUES(?1, ?2, ?3, ?4, ?5, ?6)")?;
-    let mut was = connection.prepare_cached("SELECT crc FROM retired WHERE kind = ?1 AND key = ?2")?;
+        connection.prepare_cached("INSERT OR REPLACE INTO retired VALUES(?1, ?2, ?3, ?4, ?5)")?;
+    let mut was = connection.prepare_cached("SELECT crc FROM retired WHERE place = ?1")?;
     let mut changed = Vec::with_capacity(batch.rows.len());
     for change in &batch.rows {
         let (Change::Put(row) | Change::Retire(row)) = change;
-        let place = (row.kind, row.key);
+        let place = place_of(row.kind, row.key);
+        if key_at(place) != row.key {
+            return Err(rusqlite::Error::IntegralValueOutOfRange(0, signed(row.key)));
+        }
         let was_live = crcs.get(&place);
         if let Some(before) = was_live {
             meta.live.remove(*before);
         }
         let crc = hash::row(row);
-        let Row { kind, key, id, body } = row;
+        let Row { id, body, .. } = row;
         match change {
             Change::Put(_) => {
-                put.execute(params![kind.as_str(), signed(*key), id, &**body, crc])?;
+                put.execute(params![place, id, &**body, crc])?;
                 meta.live.add(crc);
                 changed.push((place, Some(crc)));
             }
             Change::Retire(_) => {
                 // What is open was not retired before: a place is never given twice.
                 let insert = if was_live.is_some() {
-                    drop_row.execute(params![kind.as_str(), signed(*key)])?;
+                    drop_row.execute([place])?;
                     &mut retire
                 } else {
-                    let before = was.query_row(params![kind.as_str(), signed(*key)], |row| row.get(0));
+                    let before = was.query_row([place], |row| row.get(0));
                     if let Some(before) = before.optional()? {
                         meta.retired.remove(before);
                     }
                     &mut retire_again
                 };
                 meta.retired.add(crc);
-                insert.execute(params![kind.as_str(), signed(*key), id, &**body, crc, signed(meta.ts_ms)])?;
+                insert.execute(params![place, id, &**body, crc, signed(meta.ts_ms)])?;
                 changed.push((place, None));
             }
         }

@@ -5,12 +5,12 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use fanin_protocol::text;
+use fanin_protocol::{RowKind, text};
 
 /// Marks the database as one of ours: "fani" in ASCII.
 pub(crate) const APPLICATION_ID: i32 = 0x6661_6e69;
 /// The version of the layout. A newer major cannot be read; a newer minor adds what this program may ignore.
-pub(crate) const MAJOR: i32 = 1;
+pub(crate) const MAJOR: i32 = 2;
 pub(crate) const MINOR: i32 = 0;
 /// As it stands in `user_version`.
 pub(crate) const VERSION: i32 = MAJOR * 1000 + MINOR;
@@ -18,6 +18,10 @@ pub(crate) const VERSION: i32 = MAJOR * 1000 + MINOR;
 /// The tables. A row of `live` is a thing as it is now; one of `retired` is over and is found by its id. Each row has a
 /// checksum of its own, since SQLite has none for its pages, and `meta` a sum of them, so that a row that vanished is
 /// missed. A row of `put_out` does the same for the pieces of one job.
+///
+/// A row's `place` is its kind and key in one number, see [`place_of`]; both are shown for people. Ids are random, so an
+/// index of all of them would be written in another page for each row that retires: of each 4,096 places it has a part of
+/// its own, which a look-up goes through from the newest on.
 pub(crate) const SCHEMA: &str = "
 CREATE TABLE meta(
     id INTEGER PRIMARY KEY CHECK(id = 1), store TEXT NOT NULL, place TEXT NOT NULL, log TEXT, head INTEGER NOT NULL,
@@ -29,12 +33,16 @@ CREATE TABLE log(
     seq INTEGER PRIMARY KEY, ts_ms INTEGER NOT NULL, v INTEGER NOT NULL, kind TEXT NOT NULL,
     ignorable INTEGER NOT NULL, ids BLOB NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL) STRICT;
 CREATE TABLE live(
-    kind TEXT NOT NULL, key INTEGER NOT NULL, id TEXT NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL,
-    PRIMARY KEY(kind, key)) STRICT, WITHOUT ROWID;
+    place INTEGER PRIMARY KEY, id TEXT NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL,
+    kind TEXT AS (CASE place >> 56 WHEN 0 THEN 'store' WHEN 1 THEN 'session' WHEN 2 THEN 'group' WHEN 3 THEN 'job'
+        WHEN 4 THEN 'message' END),
+    key INTEGER AS (place & 0xffffffffffffff)) STRICT;
 CREATE TABLE retired(
-    kind TEXT NOT NULL, key INTEGER NOT NULL, id TEXT NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL,
-    at_ms INTEGER NOT NULL, PRIMARY KEY(kind, key)) STRICT, WITHOUT ROWID;
-CREATE INDEX retired_id ON retired(kind, id);
+    place INTEGER PRIMARY KEY, id TEXT NOT NULL, body BLOB NOT NULL, crc INTEGER NOT NULL, at_ms INTEGER NOT NULL,
+    kind TEXT AS (CASE place >> 56 WHEN 0 THEN 'store' WHEN 1 THEN 'session' WHEN 2 THEN 'group' WHEN 3 THEN 'job'
+        WHEN 4 THEN 'message' END),
+    key INTEGER AS (place & 0xffffffffffffff)) STRICT;
+CREATE INDEX retired_id ON retired(place >> 12, id);
 CREATE INDEX retired_at ON retired(at_ms);
 CREATE TABLE output(
     job INTEGER NOT NULL, at INTEGER NOT NULL, bytes BLOB NOT NULL, crc INTEGER NOT NULL,
@@ -44,6 +52,37 @@ CREATE TABLE put_out(
     crc INTEGER NOT NULL, at_ms INTEGER NOT NULL) STRICT;
 CREATE INDEX put_out_at ON put_out(at_ms);
 ";
+
+/// Where the row of a thing lies: its kind in the highest byte, its key in the others, so that rows come by kind and then
+/// by key. No key is so large: places are given in order from 0, and messages have the numbers of their records.
+pub(crate) const fn place_of(kind: RowKind, key: u64) -> i64 {
+    let key = if key < KEYS { key } else { KEYS - 1 };
+    (number_of(kind) << 56 | key).cast_signed()
+}
+
+/// The key in a place.
+pub(crate) const fn key_at(place: i64) -> u64 {
+    place.cast_unsigned() % KEYS
+}
+
+/// All places of a kind, from a key on.
+pub(crate) const fn places_from(kind: RowKind, key: u64) -> (i64, i64) {
+    (place_of(kind, key), place_of(kind, KEYS - 1))
+}
+
+/// Keys of each kind; the last of them is no key.
+const KEYS: u64 = 1 << 56;
+
+/// As in the tables.
+const fn number_of(kind: RowKind) -> u64 {
+    match kind {
+        RowKind::Store => 0,
+        RowKind::Session => 1,
+        RowKind::Group => 2,
+        RowKind::Job => 3,
+        RowKind::Message => 4,
+    }
+}
 
 /// The files of a store.
 #[derive(Debug, Clone)]

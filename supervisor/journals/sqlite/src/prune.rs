@@ -91,8 +91,8 @@ fn cut(connection: &Connection, meta: &mut Meta, keep: u64, before_ms: i64) -> r
 
 /// Drops old rows of what is over, and says how many.
 fn drop_rows(connection: &Connection, meta: &mut Meta, before_ms: i64) -> rusqlite::Result<usize> {
-    let old = "DELETE FROM retired WHERE (kind, key) IN (SELECT kind, key FROM retired WHERE at_ms < ?1 ORDER BY at_ms \
-               LIMIT ?2) RETURNING crc";
+    let old = "DELETE FROM retired WHERE place IN (SELECT place FROM retired WHERE at_ms < ?1 ORDER BY at_ms LIMIT ?2) \
+               RETURNING crc";
     let mut delete = connection.prepare_cached(old)?;
     let gone = delete.query_map(params![before_ms, signed(PRUNE_STEP)], |row| row.get(0))?;
     let gone: Vec<u32> = gone.collect::<Result<_, _>>()?;

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::database::{self, RECORD, signed, unreadable};
 use crate::journal::lost;
-use crate::layout::Layout;
+use crate::layout::{Layout, place_of, places_from};
 use crate::mark::Mark;
 use crate::meta::Meta;
 use crate::{failure, hash, outputs};
@@ -109,19 +109,18 @@ impl JournalReader for StoreReader {
     }
 
     fn find_before(&self, kind: RowKind, id: &str, before: u64) -> Result<Option<Row>, JournalError> {
-        let before = i64::try_from(before).unwrap_or(i64::MAX);
+        let (first, before) = (place_of(kind, 0), place_of(kind, before));
         self.look(|connection, _| {
             let sql = |error| unreadable(&self.layout, &error);
             // The newest life of an id has the last place.
-            let one = |query: &str| {
-                let mut get = connection.prepare_cached(query)?;
-                get.query_row(params![kind.as_str(), id, before], |row| database::thing(kind, row)).optional()
-            };
-            let table = "WHERE kind = ?1 AND id = ?2 AND key < ?3 ORDER BY key DESC LIMIT 1";
-            let live = one(&format!("SELECT key, id, body, crc FROM live {table}")).map_err(sql)?;
-            let found = match live {
+            let query = "SELECT place, id, body, crc FROM live WHERE id = ?1 AND place >= ?2 AND place < ?3 \
+                         ORDER BY place DESC LIMIT 1";
+            let live = connection.prepare_cached(query).and_then(|mut get| {
+                get.query_row(params![id, first, before], |row| database::thing(kind, row)).optional()
+            });
+            let found = match live.map_err(sql)? {
                 Some(found) => Some(found),
-                None => one(&format!("SELECT key, id, body, crc FROM retired {table}")).map_err(sql)?,
+                None => find_retired(connection, kind, id, before).map_err(sql)?,
             };
             found.map(|found| self.checked(found)).transpose()
         })
@@ -134,12 +133,13 @@ impl JournalReader for StoreReader {
     fn rows(&self, kind: RowKind, from: u64, max: usize) -> Result<Vec<Row>, JournalError> {
         self.look(|connection, _| {
             let sql = |error| unreadable(&self.layout, &error);
-            let query = "SELECT key, id, body, crc FROM live WHERE kind = ?1 AND key >= ?2 UNION ALL \
-                         SELECT key, id, body, crc FROM retired WHERE kind = ?1 AND key >= ?2 ORDER BY key LIMIT ?3";
+            let query = "SELECT place, id, body, crc FROM live WHERE place BETWEEN ?1 AND ?2 UNION ALL SELECT place, id, \
+                         body, crc FROM retired WHERE place BETWEEN ?1 AND ?2 ORDER BY place LIMIT ?3";
+            let (first, last) = places_from(kind, from);
             let mut statement = connection.prepare_cached(query).map_err(sql)?;
             let limit = i64::try_from(max).unwrap_or(i64::MAX);
             let rows = statement
-                .query_map(params![kind.as_str(), signed(from), limit], |row| database::thing(kind, row))
+                .query_map(params![first, last, limit], |row| database::thing(kind, row))
                 .map_err(sql)?;
             let rows = rows.map(|row| self.checked(row.map_err(sql)?)).collect::<Result<Vec<_>, _>>()?;
             // A page of the database that is read twice, or out of turn.
@@ -154,6 +154,28 @@ impl JournalReader for StoreReader {
     fn output_from(&self, job: Lifetime, from: u64) -> Result<Option<StoredOutput>, JournalError> {
         self.look(|connection, _| outputs::read(connection, &self.layout, job, from))
     }
+}
+
+/// The newest row of that id that is over and lies before a place of its kind. The parts of the index are asked in turn.
+fn find_retired(
+    connection: &Connection,
+    kind: RowKind,
+    id: &str,
+    before: i64,
+) -> rusqlite::Result<Option<(Row, u32)>> {
+    let part = "SELECT place >> 12 FROM retired WHERE place >> 12 BETWEEN ?1 AND ?2 ORDER BY place >> 12 DESC LIMIT 1";
+    let one = "SELECT place, id, body, crc FROM retired WHERE place >> 12 = ?1 AND id = ?2 AND place < ?3 \
+               ORDER BY place DESC LIMIT 1";
+    let (mut part, mut one) = (connection.prepare_cached(part)?, connection.prepare_cached(one)?);
+    let (first, mut last) = (place_of(kind, 0) >> 12, before >> 12);
+    while let Some(newest) = part.query_row([first, last], |row| row.get::<_, i64>(0)).optional()? {
+        let found = one.query_row(params![newest, id, before], |row| database::thing(kind, row));
+        if let Some(found) = found.optional()? {
+            return Ok(Some(found));
+        }
+        last = newest - 1;
+    }
+    Ok(None)
 }
 
 impl fmt::Debug for StoreReader {

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use fanin_protocol::{Lifetime, LogId, RowKind, Seq};
 use fanin_supervisor::journal::JournalError;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use crate::database::{self, signed, unsigned};
 use crate::hash::Sum;
 use crate::journal::{self, now_ms};
-use crate::layout::{Layout, open_private};
+use crate::layout::{Layout, open_private, place_of, places_from};
 use crate::mark::{Mark, Reached};
 use crate::meta::Meta;
 use crate::outputs;
@@ -157,9 +157,11 @@ fn drop_damaged_rows(
         let (mut left, mut named) = (Sum::default(), 0);
         for kind in RowKind::ALL {
             let mut damaged = Vec::new();
-            let query = format!("SELECT key, id, body, crc FROM {table} WHERE kind = ?1 ORDER BY key");
+            let query = format!(
+                "SELECT place, id, body, crc FROM {table} WHERE place BETWEEN ?1 AND ?2 ORDER BY place"
+            );
             let mut statement = connection.prepare(&query).map_err(sql)?;
-            let mut rows = statement.query([kind.as_str()]).map_err(sql)?;
+            let mut rows = statement.query(places_from(kind, 0)).map_err(sql)?;
             while let Some(row) = rows.next().map_err(sql)? {
                 let (row, crc) = database::thing(kind, row).map_err(sql)?;
                 if hash::row(&row) == crc {
@@ -169,8 +171,8 @@ fn drop_damaged_rows(
                 }
             }
             for key in damaged {
-                let delete = format!("DELETE FROM {table} WHERE kind = ?1 AND key = ?2");
-                connection.execute(&delete, params![kind.as_str(), signed(key)]).map_err(sql)?;
+                let delete = format!("DELETE FROM {table} WHERE place = ?1");
+                connection.execute(&delete, [place_of(kind, key)]).map_err(sql)?;
                 lost.push(format!("the row of {} {key}", kind.as_str()));
                 named += 1;
             }

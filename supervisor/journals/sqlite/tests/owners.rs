@@ -129,7 +129,7 @@ fn what_is_not_ours_stays_as_it_is() {
             [open(dir.path()).map(drop).unwrap_err(), StoreReader::open(dir.path()).map(drop).unwrap_err()]
         {
             assert_eq!(error.code(), "store_foreign", "{name}: {error}");
-            assert!(error.to_string().contains("1.0"), "{error}");
+            assert!(error.to_string().contains("2.0"), "{error}");
         }
         assert_eq!(files(dir.path()), before, "{name}");
     }
@@ -148,20 +148,20 @@ fn a_reader_makes_nothing_where_nothing_is() {
 fn a_newer_major_is_refused_and_a_newer_minor_is_not() {
     let dir = tempfile::tempdir().unwrap();
     made(dir.path(), 3);
-    sql(dir.path(), "PRAGMA user_version = 2003; PRAGMA wal_checkpoint(TRUNCATE)");
+    sql(dir.path(), "PRAGMA user_version = 3003; PRAGMA wal_checkpoint(TRUNCATE)");
     let before = kept(dir.path());
     let error = open(dir.path()).map(drop).unwrap_err();
     assert_eq!(error.code(), "store_foreign");
-    assert!(error.to_string().contains("2.3") && error.to_string().contains("1.0"), "{error}");
+    assert!(error.to_string().contains("3.3") && error.to_string().contains("2.0"), "{error}");
     assert_eq!(StoreReader::open(dir.path()).unwrap_err(), error);
     assert_eq!(kept(dir.path()), before);
-    sql(dir.path(), "PRAGMA user_version = 1007; PRAGMA wal_checkpoint(TRUNCATE)");
+    sql(dir.path(), "PRAGMA user_version = 2007; PRAGMA wal_checkpoint(TRUNCATE)");
     let mut journal = open(dir.path()).unwrap();
     journal.append(&batch(3, 1)).unwrap();
     drop(journal);
     let version = Connection::open(dir.path().join("store.db")).unwrap();
     let version: i32 = version.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 1007, "the mark of the newer one is left alone");
+    assert_eq!(version, 2007, "the mark of the newer one is left alone");
 }
 
 fn strange(seq: u64, ignorable: bool) -> Envelope {
@@ -171,7 +171,7 @@ fn strange(seq: u64, ignorable: bool) -> Envelope {
 // B89
 #[test]
 fn an_unknown_kind_is_kept_where_it_may_be_passed_over_and_refused_where_not() {
-    for (ignorable, closes, version) in [(true, true, 1001), (false, false, 1000), (false, true, 1001)] {
+    for (ignorable, closes, version) in [(true, true, 2001), (false, false, 2000), (false, true, 2001)] {
         let dir = tempfile::tempdir().unwrap();
         let mut journal = open(dir.path()).unwrap();
         let records = vec![record(1), strange(2, ignorable), record(3)];

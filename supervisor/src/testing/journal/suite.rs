@@ -11,7 +11,7 @@ use crate::journal::{Batch, Change, Journal, JournalError, OutputChange, StoredO
 type Open<'a> = &'a dyn Fn() -> Result<Box<dyn Journal>, JournalError>;
 type Check = fn(Open<'_>);
 
-const CHECKS: [(&str, Check); 17] = [
+const CHECKS: [(&str, Check); 18] = [
     ("a new store is empty", a_new_store_is_empty),
     ("what is committed is there after a close and after a drop", what_is_committed_stays),
     ("a batch that does not follow the head is fenced", what_does_not_follow_is_fenced),
@@ -22,6 +22,7 @@ const CHECKS: [(&str, Check); 17] = [
     ("the newest row of an id is found, an open one first", the_newest_row_is_found),
     ("rows of both sorts are paged by key", rows_are_paged),
     ("older lives of an id are found", older_lives_are_found),
+    ("lives of an id that lie far apart are found", lives_that_lie_far_apart_are_found),
     ("outputs are appended and replaced", outputs_are_appended_and_replaced),
     ("the middle of an output is dropped, and its end is read on", the_middle_of_an_output_goes),
     ("a batch needs no records", a_batch_needs_no_records),
@@ -218,6 +219,31 @@ fn older_lives_are_found(open: Open<'_>) {
         [u64::MAX, 10, 9, 4, 1].map(found),
         [Ok(Some(9)), Ok(Some(9)), Ok(Some(4)), Ok(Some(1)), Ok(None)]
     );
+}
+
+fn lives_that_lie_far_apart_are_found(open: Open<'_>) {
+    let places = [0, 4_095, 4_096, 70_000, 1 << 32, (1 << 48) + 1];
+    let mut journal = opened(open);
+    let reader = journal.reader();
+    let mut rows: Vec<Change> = places.iter().map(|key| retire(RowKind::Job, *key, "a", "over")).collect();
+    // Others of that id, between and around them.
+    for (kind, key) in [(RowKind::Group, 4_097), (RowKind::Message, 1), (RowKind::Session, 70_001)] {
+        rows.push(retire(kind, key, "a", "another"));
+    }
+    rows.push(retire(RowKind::Job, 70_002, "b", "over"));
+    append(&mut *journal, &Batch { rows, ..batch(0, 1) });
+    let (mut before, mut found) = (u64::MAX, Vec::new());
+    while let Ok(Some(row)) = reader.find_before(RowKind::Job, "a", before) {
+        assert_eq!(row, self::row(RowKind::Job, row.key, "a", "over"));
+        found.insert(0, row.key);
+        before = row.key;
+    }
+    assert_eq!(found, places);
+    assert_eq!(reader.find_before(RowKind::Job, "a", 0), Ok(None));
+    assert_eq!(reader.find(RowKind::Job, "b"), Ok(Some(row(RowKind::Job, 70_002, "b", "over"))));
+    assert_eq!(reader.find(RowKind::Message, "a"), Ok(Some(row(RowKind::Message, 1, "a", "another"))));
+    assert_eq!(reader.find(RowKind::Store, "a"), Ok(None));
+    assert_eq!(reader.find(RowKind::Message, "b"), Ok(None));
 }
 
 fn rows_are_paged(open: Open<'_>) {

@@ -152,6 +152,23 @@ fn what_is_old_goes_and_the_rest_stays_in_order() {
     crate::check(dir.path(), |_| {}).unwrap();
 }
 
+#[test]
+fn a_row_that_has_no_place_is_refused_and_takes_that_of_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut journal = loaded(dir.path());
+    let last = (1 << 56) - 1;
+    journal.append(&Batch { rows: vec![put(RowKind::Job, last, "a", "x")], ..batch(0, 1) }).unwrap();
+    for change in [put(RowKind::Job, 1 << 56, "b", "y"), retire(RowKind::Group, u64::MAX, "b", "y")] {
+        let refused = journal.append(&Batch { rows: vec![change], ..batch(1, 1) });
+        assert!(matches!(refused, Err(JournalError::Io(_))), "{refused:?}");
+        drop(journal);
+        journal = loaded(dir.path());
+        assert_eq!(journal.meta.head, Seq(1));
+    }
+    let rows = journal.load().unwrap().rows;
+    assert_eq!(rows.iter().map(|row| (row.kind, row.key)).collect::<Vec<_>>(), [(RowKind::Job, last)]);
+}
+
 /// What a job put out, and nothing else in the batch.
 fn put_out(after: u64, job: u64, bytes: usize) -> Batch {
     let outputs = vec![OutputChange::Append { job: Lifetime(job), at: 0, bytes: vec![b'x'; bytes].into() }];
