@@ -150,6 +150,15 @@ impl Envelope {
     ///
     /// As [`Record::encode_body`].
     pub fn wrap(entry: &Entry) -> Result<Self, rmp_serde::encode::Error> {
+        Self::wrap_with(entry, &mut Encoder::default())
+    }
+
+    /// As [`Envelope::wrap`], for one of many.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::encode_body`].
+    pub fn wrap_with(entry: &Entry, encoder: &mut Encoder) -> Result<Self, rmp_serde::encode::Error> {
         Ok(Self {
             v: FORMAT_VERSION,
             seq: entry.seq,
@@ -157,7 +166,7 @@ impl Envelope {
             kind: entry.record.kind().to_owned(),
             ignorable: entry.record.is_ignorable(),
             ids: Ids::of(entry),
-            body: entry.record.encode_body()?.into(),
+            body: entry.record.encode_body_with(encoder)?,
         })
     }
 
@@ -203,6 +212,33 @@ impl Envelope {
     /// [`DecodeError::Body`].
     pub fn record(&self) -> Result<Option<Record>, DecodeError> {
         Record::decode(&self.kind, &self.body)
+    }
+}
+
+/// Encodes one thing after another, each into bytes of just its size: to grow those a little at a time takes longer than
+/// the encoding.
+#[derive(Debug, Default)]
+pub struct Encoder(Vec<u8>);
+
+impl Encoder {
+    /// MessagePack with field names.
+    ///
+    /// # Errors
+    ///
+    /// [`rmp_serde::encode::Error`] where a value cannot be encoded, such as a path that is no UTF-8.
+    pub fn encode(&mut self, value: &impl Serialize) -> Result<Bytes, rmp_serde::encode::Error> {
+        self.encode_here(value).map(Bytes::copy_from_slice)
+    }
+
+    /// As [`Encoder::encode`], for bytes that are not kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`Encoder::encode`].
+    pub fn encode_here(&mut self, value: &impl Serialize) -> Result<&[u8], rmp_serde::encode::Error> {
+        self.0.clear();
+        rmp_serde::encode::write_named(&mut self.0, value)?;
+        Ok(&self.0)
     }
 }
 

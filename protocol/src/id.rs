@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
 use crate::limits::ID_BYTES_MAX;
 
@@ -95,7 +95,6 @@ impl Repr {
         match self {
             Self::Random(bytes) => {
                 f.write_str(prefix)?;
-                // In one piece: each record that is stored names several.
                 f.write_str(std::str::from_utf8(&hex(bytes)).map_err(|_| fmt::Error)?)
             }
             Self::Given(text) => f.write_str(text),
@@ -211,7 +210,18 @@ macro_rules! id {
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                match &self.0 {
+                    Repr::Random(bytes) => {
+                        // Each record and row that is stored names several.
+                        const LEN: usize = $prefix.len();
+                        let mut text = [0; LEN + 32];
+                        let (prefix, digits) = text.split_at_mut(LEN);
+                        prefix.copy_from_slice($prefix.as_bytes());
+                        digits.copy_from_slice(&hex(bytes));
+                        serializer.serialize_str(std::str::from_utf8(&text).map_err(ser::Error::custom)?)
+                    }
+                    Repr::Given(text) => serializer.serialize_str(text),
+                }
             }
         }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Code, Exit, Status};
-use crate::envelope::DecodeError;
+use crate::envelope::{DecodeError, Encoder};
 use crate::id::{Fence, GroupId, JobId, Lifetime, LogId, MessageId, NodeId, Seq, SessionId};
 use crate::job::JobKind;
 use crate::part::ToolPart;
@@ -488,6 +488,15 @@ macro_rules! records {
             /// [`rmp_serde::encode::Error`] where a value cannot be encoded, such as a path that is no UTF-8.
             pub fn encode_body(&self) -> Result<Vec<u8>, rmp_serde::encode::Error> {
                 match self { $(Self::$variant(body) => rmp_serde::to_vec_named(body),)* }
+            }
+
+            /// As [`Record::encode_body`], for one of many.
+            ///
+            /// # Errors
+            ///
+            /// As [`Record::encode_body`].
+            pub fn encode_body_with(&self, encoder: &mut Encoder) -> Result<Bytes, rmp_serde::encode::Error> {
+                match self { $(Self::$variant(body) => encoder.encode(body),)* }
             }
 
             /// The body in JSON.

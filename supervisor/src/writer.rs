@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use fanin_machine::pump::Batch as _;
 use fanin_machine::{Command, EncodeRowError, Limit, RowChange};
+use fanin_protocol::envelope::Encoder;
 use fanin_protocol::limits::{
     FULL_RETRY, LOW_SPACE_TOLD, OUTPUT_SAVE_BYTES_MAX, OUTPUT_SAVE_EVERY, OUTPUTS_SAVE_BYTES_MAX,
 };
@@ -313,19 +314,17 @@ enum Flow {
 
 /// What is to be committed, in the words of the journal.
 fn batch(taken: &mut Taken, after: Seq) -> Result<Batch, JournalError> {
-    let encode =
-        |error: &dyn std::fmt::Display| JournalError::Io(format!("a record cannot be encoded: {error}"));
-    let records = taken.released.out.records.iter().map(Envelope::wrap).collect::<Result<_, _>>();
-    let rows = taken.rows.drain(..).map(|RowChange { kind, key, id, body, retired }| {
-        let row = Row { kind, key, id, body: body.encode()?.into() };
-        Ok(if retired { Change::Retire(row) } else { Change::Put(row) })
-    });
-    let rows = rows.collect::<Result<_, EncodeRowError>>();
-    Ok(Batch {
-        after,
-        epoch: taken.epoch,
-        records: records.map_err(|error| encode(&error))?,
-        rows: rows.map_err(|error| encode(&error))?,
-        outputs: std::mem::take(&mut taken.released.outputs),
-    })
+    let wrong = |error: EncodeRowError| JournalError::Io(format!("a record cannot be encoded: {error}"));
+    let mut encoder = Encoder::default();
+    let mut records = Vec::with_capacity(taken.released.out.records.len());
+    for entry in &taken.released.out.records {
+        records.push(Envelope::wrap_with(entry, &mut encoder).map_err(wrong)?);
+    }
+    let mut rows = Vec::with_capacity(taken.rows.len());
+    for RowChange { kind, key, id, body, retired } in taken.rows.drain(..) {
+        let row = Row { kind, key, id, body: body.encode_with(&mut encoder).map_err(wrong)? };
+        rows.push(if retired { Change::Retire(row) } else { Change::Put(row) });
+    }
+    let outputs = std::mem::take(&mut taken.released.outputs);
+    Ok(Batch { after, epoch: taken.epoch, records, rows, outputs })
 }

@@ -23,7 +23,7 @@ impl Rows {
             if row.retired {
                 self.0.remove(&(row.kind, row.key));
             } else {
-                self.0.insert((row.kind, row.key), body);
+                self.0.insert((row.kind, row.key), body.to_vec());
             }
         }
         Ok(())

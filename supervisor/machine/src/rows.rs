@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
+use fanin_protocol::envelope::Encoder;
 use fanin_protocol::{
     About, Bounds, Cause, CombinedResult, Counts, GroupId, LogId, MessageId, NodeId, Policy, Record, RowKind,
     Seq, SessionId,
@@ -67,13 +69,22 @@ impl RowBody {
     /// # Errors
     ///
     /// [`EncodeRowError`] where a value cannot be encoded.
-    pub fn encode(&self) -> Result<Vec<u8>, EncodeRowError> {
+    pub fn encode(&self) -> Result<Bytes, EncodeRowError> {
+        self.encode_with(&mut Encoder::default())
+    }
+
+    /// As [`RowBody::encode`], for one of many.
+    ///
+    /// # Errors
+    ///
+    /// As [`RowBody::encode`].
+    pub fn encode_with(&self, encoder: &mut Encoder) -> Result<Bytes, EncodeRowError> {
         match &self.0 {
-            Body::Store(row) => rmp_serde::to_vec_named(row),
-            Body::Session(row) => rmp_serde::to_vec_named(row),
-            Body::Group(row) => rmp_serde::to_vec_named(row),
-            Body::Job(row) => rmp_serde::to_vec_named(row),
-            Body::Message(row) => rmp_serde::to_vec_named(row),
+            Body::Store(row) => encoder.encode(row),
+            Body::Session(row) => encoder.encode(row),
+            Body::Group(row) => encoder.encode(row),
+            Body::Job(row) => encoder.encode(row),
+            Body::Message(row) => encoder.encode(row),
         }
     }
 }
@@ -157,8 +168,9 @@ impl State {
         places.dedup();
         let retired = std::mem::take(&mut facts.changes.retired);
         let gone: BTreeSet<(RowKind, u64)> = retired.iter().map(|row| (row.kind, row.key)).collect();
-        let kept = places.into_iter().filter(|place| !gone.contains(place));
-        let mut rows: Vec<RowChange> = kept.filter_map(|(kind, key)| facts.row(kind, key)).collect();
+        let kept = places.iter().filter(|place| !gone.contains(place));
+        let mut rows = Vec::with_capacity(places.len() + retired.len());
+        rows.extend(kept.filter_map(|(kind, key)| facts.row(*kind, *key)));
         rows.extend(retired);
         rows
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fanin_protocol::envelope::Encoder;
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{FORMAT_VERSION, Record, Seq};
@@ -265,6 +266,7 @@ fn refuse_network(layout: &Layout) -> Result<(), JournalError> {
 
 fn write_records(connection: &Connection, batch: &Batch, meta: &mut Meta) -> rusqlite::Result<()> {
     let mut insert = connection.prepare_cached("INSERT INTO log VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
+    let mut ids_room = Encoder::default();
     for record in &batch.records {
         if meta.log.is_none() {
             meta.log = match record.record() {
@@ -272,9 +274,10 @@ fn write_records(connection: &Connection, batch: &Batch, meta: &mut Meta) -> rus
                 _ => None,
             };
         }
-        let ids =
-            record.ids.encode().map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-        let crc = hash::record(meta.crc, record, &ids);
+        let ids = ids_room
+            .encode_here(&record.ids)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        let crc = hash::record(meta.crc, record, ids);
         let (seq, ts_ms) = (signed(record.seq.0), signed(record.ts_ms));
         let (v, kind, ignorable, body) = (record.v, &record.kind, record.ignorable, &*record.body);
         insert.execute(params![seq, ts_ms, v, kind, ignorable, ids, body, crc])?;
