@@ -10,7 +10,7 @@ use crate::job::Ending;
 use crate::out::Out;
 use crate::state::{Closing, GroupKey, JobKey, Node, SessionKey, Settings, State};
 use crate::stop::Intent;
-use crate::{dispatch, evict, group, job, launch, message, retry, run, session, stop, sweep};
+use crate::{dispatch, evict, group, job, launch, message, retry, run, session, stop, sweep, timer};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
 pub(crate) fn is_open(state: &State) -> bool {
@@ -89,6 +89,8 @@ fn go_on(state: &mut State, out: &mut Out) {
     for key in state.facts.jobs.places().into_iter().map(JobKey) {
         requeue(state, key, out);
     }
+    // What was due by now is due before anything starts.
+    timer::due(state, out);
     sweep::resume(state, out);
     evict::begin(state);
 }
