@@ -730,6 +730,11 @@ impl Core {
         }
     }
 
+    /// True where what was recorded outlives this supervisor.
+    pub(crate) const fn has_store(&self) -> bool {
+        self.store.is_some()
+    }
+
     fn end(&self, hosted: Hosted) {
         hosted.runs().for_each(|run| run.abort());
         hosted.into_jobs().for_each(discard);
