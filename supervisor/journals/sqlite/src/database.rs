@@ -89,8 +89,11 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 fn gone(layout: &Layout, reached: &Reached) -> JournalError {
-    let damage = format!("its database is gone, with records 1 to {} of {}", reached.seq.0, reached.log);
-    failure::damaged(layout, damage)
+    failure::damaged(layout, format!("its database is gone, {}", with(reached)))
+}
+
+fn with(reached: &Reached) -> String {
+    format!("with records 1 to {} of {}", reached.seq.0, reached.log)
 }
 
 /// Opens the database to read it, whoever owns it.
@@ -139,7 +142,14 @@ fn refuse_header(layout: &Layout) -> Result<(), JournalError> {
             let is_begun = (application, version) == (0, 0) && layout.dir.join("store.db-journal").exists();
             if is_begun { Ok(()) } else { refuse(layout, application, version) }
         }
-        _ => Err(foreign(layout, "store.db is no database".into())),
+        _ => Err(match Mark::look(layout) {
+            // It was one of ours.
+            Some(reached) => failure::damaged(
+                layout,
+                format!("its database is cut off or overwritten, {}", with(&reached)),
+            ),
+            None => foreign(layout, "store.db is no database".into()),
+        }),
     }
 }
 

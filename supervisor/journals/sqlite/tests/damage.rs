@@ -458,3 +458,80 @@ fn what_vanished_or_is_an_older_one_is_missed() {
     assert_eq!(seen("DELETE FROM retired"), (false, true));
     assert_eq!(seen("DELETE FROM put_out"), (false, true));
 }
+
+/// Sizes to which a file of this many bytes is cut: pages, the bytes around these, and odd ones.
+fn sizes(len: usize) -> Vec<usize> {
+    let pages = (1..=len / 4_096).step_by(13).flat_map(|page| [page * 4_096, page * 4_096 + 2_147]);
+    let odd = [0, 1, 15, 16, 99, 100, 511, 512, 4_095, 4_097, 16_384, 21_803, len - 4_096, len - 1];
+    pages.chain(odd).filter(|size| *size < len).collect()
+}
+
+// What a repair has done is sound, and opened; what it cannot do it refuses, and leaves as it is.
+#[test]
+fn a_database_that_was_cut_is_repaired_or_refused() {
+    for is_closed in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = filled(dir.path());
+        if is_closed {
+            Box::new(journal).close().unwrap();
+        } else {
+            drop(journal);
+        }
+        let image = Image::of(dir.path());
+        let before = shown(dir.path()).unwrap();
+        let sizes = sizes(image.0["store.db"].len());
+        // A repair may put another file in its place, and a store knows its own.
+        let (database, elsewhere) = (dir.path().join("store.db"), tempfile::tempdir().unwrap());
+        let its_own = elsewhere.path().join("store.db");
+        fs::hard_link(&database, &its_own).unwrap();
+        let (mut repaired, mut refused) = (0, 0);
+        for (size, has_log) in sizes.into_iter().flat_map(|size| [(size, true), (size, false)]) {
+            if !has_log && is_closed {
+                // It is empty then.
+                continue;
+            }
+            let what = format!("closed {is_closed}, cut at {size}, with its log {has_log}");
+            fs::remove_file(&database).unwrap();
+            fs::hard_link(&its_own, &database).unwrap();
+            image.restore(dir.path());
+            fs::write(&database, &image.0["store.db"][..size]).unwrap();
+            if !has_log {
+                fs::remove_file(dir.path().join("store.db-wal")).unwrap();
+            }
+            let told = check(dir.path(), |_| {});
+            let as_it_was = everything(dir.path());
+            match repair_accept_loss(dir.path(), &LogId::from_uuid([8; 16])) {
+                Ok(done) => {
+                    repaired += 1;
+                    assert_eq!(done.lost.is_empty(), told.is_ok(), "{what}: {done:?}, {told:?}");
+                    goes_on(dir.path(), &before, &what);
+                    done.kept.into_iter().for_each(|kept| fs::remove_dir_all(kept).unwrap());
+                }
+                Err(JournalError::Damaged { .. }) => {
+                    refused += 1;
+                    assert!(told.is_err(), "{what}: sound, and refused");
+                    assert!(everything(dir.path()) == as_it_was, "{what}: something was changed");
+                    assert_eq!(open(dir.path()).unwrap_err().code(), "store_damaged", "{what}");
+                }
+                Err(other) => panic!("{what}: {other}"),
+            }
+            fs::remove_file(dir.path().join("repaired")).unwrap_or_default();
+        }
+        println!("closed {is_closed}: {repaired} repaired, {refused} refused");
+        assert!(repaired > 5 && refused > 5, "{repaired} repaired, {refused} refused");
+    }
+}
+
+/// A store after a repair is sound, shows nothing that was never committed, and takes on more.
+fn goes_on(dir: &Path, before: &Shown, what: &str) {
+    let told = check(dir, |_| {});
+    assert!(told.is_ok(), "{what}: {told:?}");
+    let left = shown(dir).unwrap();
+    assert!(sound(&left.records).iter().all(|record| before.records.contains(record)), "{what}");
+    let mut journal = open(dir).unwrap();
+    let head = left.opened.head;
+    journal.append(&Batch { epoch: head.next(), ..batch(head.0, 2) }).unwrap();
+    Box::new(journal).close().unwrap();
+    let told = check(dir, |_| {});
+    assert!(told.is_ok(), "{what}: {told:?}");
+}
