@@ -278,7 +278,7 @@ impl Core {
     ) -> Result<Launched, CallError> {
         if let Some(no_room) = self.store.as_ref().and_then(|store| store.committed.no_room())
             // A launch that is known takes nothing new on; it is answered once what is there is committed.
-            && !self.look_behind(|gated| gated.state.knows_group(&launch.group))?
+            && !self.look_behind(|gated| gated.state.knows(&launch))?
         {
             return Err(no_room);
         }

@@ -233,6 +233,27 @@ fn a_refused_store_stays_as_it_is() {
     }
 }
 
+// ST-4: who only looks misses what is lost as well, and before it is shown anything.
+#[test]
+fn a_reader_misses_what_was_committed_and_is_gone() {
+    for last in
+        [batch(3, 2), Batch { records: vec![], rows: vec![put(RowKind::Job, 1, "a", "late")], ..batch(3, 0) }]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let (before, after) = torn(dir.path(), &last);
+        after.restore(dir.path());
+        assert_eq!(records(&StoreReader::open(dir.path()).unwrap()).unwrap().len(), 3 + last.records.len());
+        fs::write(dir.path().join("store.db-wal"), &before.0["store.db-wal"]).unwrap();
+        let told = StoreReader::open(dir.path()).unwrap_err();
+        assert_eq!(told.code(), "store_damaged");
+        let words = if last.records.is_empty() { "rows and outputs are gone" } else { "records 4 to 5" };
+        assert!(told.to_string().contains(words), "{told}");
+        // Of what nobody was told nothing is missed.
+        fs::write(dir.path().join("hwm"), &before.0["hwm"]).unwrap();
+        assert_eq!(records(&StoreReader::open(dir.path()).unwrap()).unwrap().len(), 3);
+    }
+}
+
 #[test]
 fn a_repair_goes_on_behind_what_was_lost() {
     let dir = tempfile::tempdir().unwrap();
