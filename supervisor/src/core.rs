@@ -278,7 +278,7 @@ impl Core {
     ) -> Result<Launched, CallError> {
         if let Some(no_room) = self.store.as_ref().and_then(|store| store.committed.no_room())
             // A launch that is known takes nothing new on; it is answered once what is there is committed.
-            && !self.look_behind(|gated| gated.state.knows_group(&launch.group))?
+            && !self.look_behind(|gated| gated.state.knows(&launch))?
         {
             return Err(no_room);
         }
@@ -728,6 +728,11 @@ impl Core {
         if let Some(store) = &self.store {
             store.committed.is_over().await;
         }
+    }
+
+    /// True where what was recorded outlives this supervisor.
+    pub(crate) const fn has_store(&self) -> bool {
+        self.store.is_some()
     }
 
     fn end(&self, hosted: Hosted) {

@@ -336,7 +336,7 @@ impl Supervisor {
     /// own; zero stops by force at once. A later call with a shorter grace brings the forced stop forward.
     pub fn stop_all(&self, grace: impl Into<Option<Duration>>) {
         let grace_ms = grace.into().map(millis);
-        self.owner.core().post(Command::Close(Close::Stop { grace_ms }));
+        self.owner.core().post(Command::Close(Close::Stop { grace_ms, keep: false }));
     }
 
     /// Shuts down in order: nothing new starts, what lives is stopped, its endings are recorded, subscribers see the
@@ -345,14 +345,19 @@ impl Supervisor {
     /// Bounded by the longest grace and [`KILL_WAIT`]: what does not end by then is recorded as `unreaped`. Wakes
     /// that nobody took are gone with the memory they are in.
     ///
+    /// Over a store the next supervisor goes on: what is owed stays owed, queued jobs stay queued, and running ones with
+    /// [`Resume::Rerun`](crate::protocol::Resume::Rerun) are queued again, but for closures, and what is below a job. To leave nothing to it, call
+    /// [`Supervisor::stop_all`] before.
+    ///
     /// # Cancel safety
     ///
     /// Cancel safe: once polled the jobs are stopped; dropping the future only leaves the last record to a later
     /// call.
     pub async fn shutdown(&self) {
-        self.stop_all(None);
-        self.drained().await;
         let core = self.owner.core();
+        let keep = core.has_store();
+        core.post(Command::Close(Close::Stop { grace_ms: None, keep }));
+        self.drained().await;
         // Refused only where another call has written the last record before.
         core.post(Command::Close(Close::Finish));
         self.owner.alarm.abort();

@@ -19,6 +19,7 @@ pub fn pair(world: &World, op: &Op) -> String {
         Op::Open => "Open".into(),
         Op::Drain => "Close drain".into(),
         Op::StopAll(_) => format!("Close stop, {}", runs(world)),
+        Op::Suspend(_) => format!("Close suspend, {}", runs(world)),
         Op::Finish => format!("Close finish, {}", runs(world)),
         Op::Session(id) => format!("Session open, {}", session(world, id)),
         Op::Bounded(id, _) => format!("Session open agent, {}", session(world, id)),

@@ -25,6 +25,8 @@ pub enum Op {
     Drain,
     /// All that lives is told to stop.
     StopAll(Option<u64>),
+    /// The same, and what another epoch can take up waits for it.
+    Suspend(Option<u64>),
     /// The last record.
     Finish,
     /// A parent comes.

@@ -152,7 +152,7 @@ pub fn operation(word: u64, world: &World, names: &Names) -> Op {
         61 if bits.one_in(4) => Op::CloseSession(session(&mut bits, names)),
         62 => Op::Crash,
         63 if bits.one_in(8) => {
-            let closes = [Op::Drain, Op::StopAll(None), Op::StopAll(Some(0)), Op::Finish];
+            let closes = [Op::Drain, Op::StopAll(None), Op::StopAll(Some(0)), Op::Suspend(None), Op::Finish];
             closes[bits.of(closes.len())].clone()
         }
         _ => Op::Alarm,

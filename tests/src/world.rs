@@ -370,7 +370,8 @@ impl World {
                     .collect(),
             }),
             Op::Drain => Command::Close(Close::Drain),
-            Op::StopAll(grace_ms) => Command::Close(Close::Stop { grace_ms: *grace_ms }),
+            Op::StopAll(grace_ms) => Command::Close(Close::Stop { grace_ms: *grace_ms, keep: false }),
+            Op::Suspend(grace_ms) => Command::Close(Close::Stop { grace_ms: *grace_ms, keep: true }),
             Op::Finish => Command::Close(Close::Finish),
             Op::Session(id) => Command::Session(SessionCommand::Open(SessionOpen {
                 id: id.clone(),

@@ -6,8 +6,10 @@ use fanin_supervisor::journal::{
     Batch, Journal, JournalError, JournalReader, Opened, OutputChange, RecordPage, Row, StoredOutput,
 };
 use fanin_supervisor::protocol::record::{Level, NoteCode};
-use fanin_supervisor::protocol::{Envelope, JobId, Lifetime, Record, RowKind, Seq, Status};
-use fanin_supervisor::{Delivery, Filter, JobSpec, RunContext, Session, Since, Supervisor};
+use fanin_supervisor::protocol::{Envelope, GroupId, JobId, Lifetime, Record, RowKind, Seq, Status};
+use fanin_supervisor::{
+    Delivery, Filter, GroupOptions, JobFilter, JobSpec, RunContext, Session, Since, Supervisor,
+};
 use fanin_tests::cases::process::until;
 use fanin_tests::cases::*;
 use parking_lot::{Condvar, Mutex};
@@ -256,6 +258,80 @@ async fn low_space_refuses_launches_until_there_is_more() {
     soon(supervisor.shutdown()).await;
 }
 
+// ST-9, J-21: who launches again what is there is answered, as a run is that is resumed; new lives are refused.
+#[tokio::test]
+async fn a_launch_of_what_is_there_is_answered_where_nothing_new_is_taken_on() {
+    for answer in [None, Some(JournalError::Full("no space".into()))] {
+        let (held, supervisor, session) = start_held().await;
+        let gates = [Gate::new(), Gate::new()];
+        let specs = || ["a", "b"].map(|name| gated(name, &gates[1]).id(JobId::parse(name).unwrap()));
+        let known = GroupOptions { id: Some(GroupId::parse("known").unwrap()), ..GroupOptions::default() };
+        let group = session.fan_out_with(known.clone(), specs()).await.unwrap();
+        let other = session.fan_out([gated("other", &gates[0])]).await.unwrap();
+        let code = if answer.is_none() { "store_low" } else { "store_full" };
+        let before = held.count();
+        held.0.state.lock().is_low = answer.is_none();
+        held.answers(answer);
+        gates[0].open();
+        if code == "store_low" {
+            over(&supervisor, other.jobs()).await;
+        } else {
+            // By the second try the refusal of the first is known.
+            held.asked(before + 2).await;
+        }
+        assert_eq!(soon(session.fan_out([idle("new")])).await.unwrap_err().code(), code);
+        // Its answer waits until what it says is committed.
+        let mut by_group = Box::pin(session.fan_out_with(known, specs()));
+        let mut by_jobs = Box::pin(session.fan_out(specs()));
+        if code == "store_full" {
+            assert!(futures_pending(&mut by_group) && futures_pending(&mut by_jobs));
+        }
+        held.answers(None);
+        for again in [soon(by_group).await.unwrap(), soon(by_jobs).await.unwrap()] {
+            assert_eq!((again.id(), again.lifetimes()), (group.id(), group.lifetimes()));
+        }
+        gates[1].open();
+        assert_eq!(soon(group.wait(STUCK)).await.unwrap().counts.completed, 2);
+        assert_eq!(soon(other.wait(STUCK)).await.unwrap().counts.completed, 1);
+        soon(supervisor.shutdown()).await;
+    }
+}
+
+// ST-9, J-1: of a launch that found no room nothing is there: no record, no job, no body.
+#[tokio::test]
+async fn of_a_launch_that_is_refused_for_space_nothing_is_left() {
+    let (held, supervisor, session) = start_held().await;
+    held.0.state.lock().is_low = true;
+    let alive = Arc::new(());
+    let body = || {
+        let alive = Arc::clone(&alive);
+        JobSpec::run("new", move |_| async move {
+            drop(alive);
+            Ok(().into())
+        })
+    };
+    let is_refused = async { while session.fan_out([idle("first")]).await.is_ok() {} };
+    soon(is_refused).await;
+    supervisor.session("settled").await.unwrap();
+    let seen = || {
+        (supervisor.list(&JobFilter::default()).unwrap().jobs.len(), held.kept(|batch| batch.records.clone()))
+    };
+    let before = seen();
+    let ids = ["x", "y"].map(|name| JobId::parse(name).unwrap());
+    for id in &ids {
+        assert_eq!(session.fan_out([body().id(id.clone())]).await.unwrap_err().code(), "store_low");
+        assert_eq!(session.start(body().id(id.clone())).await.unwrap_err().code(), "store_low");
+    }
+    supervisor.session("later").await.unwrap();
+    let after = seen();
+    let kinds = |records: &[Envelope]| records.iter().map(|record| record.kind.clone()).collect::<Vec<_>>();
+    assert_eq!(kinds(&after.1[before.1.len()..]), ["session.opened"]);
+    assert_eq!(after.0, before.0);
+    assert_eq!(Arc::strong_count(&alive), 1, "a body is kept");
+    assert!(ids.iter().all(|id| supervisor.get(id).unwrap_err().code() == "unknown_job"));
+    soon(supervisor.shutdown()).await;
+}
+
 // ST-9: text is no record. What a job puts out waits where there is no room for it, and no end of a job waits for it.
 #[tokio::test]
 async fn text_without_room_holds_up_no_record() {
@@ -329,13 +405,19 @@ async fn a_store_that_fails_stops_everything_and_says_so() {
         Ok(().into())
     });
     let group = session.fan_out([body]).await.unwrap();
+    let mut waits = Box::pin(group.wait(STUCK));
+    let mut wakes = Box::pin(session.next_wake());
+    assert!(futures_pending(&mut waits) && futures_pending(&mut wakes));
     held.answers(JournalError::Io("the disk is gone".into()));
     let failed = session.fan_out([idle("two")]).await.unwrap_err();
     assert_eq!(failed.code(), "store_io", "{failed}");
     let asked = held.count();
     assert_eq!(supervisor.cancel(&group.jobs()[0]).await.unwrap_err().code(), "store_io");
     assert_eq!(supervisor.session("other").await.unwrap_err().code(), "store_io");
-    assert!(group.wait(STUCK).await.is_err(), "a wait that nobody can answer");
+    // A wait says why nobody answers: one that came before, and one that comes late.
+    assert_eq!(soon(waits).await.unwrap_err().code(), "store_io");
+    assert_eq!(soon(wakes).await.unwrap_err().code(), "store_io");
+    assert_eq!(group.wait(STUCK).await.unwrap_err().code(), "store_io");
     assert_eq!(held.count(), asked, "a failed store was asked again");
     soon(supervisor.shutdown()).await;
 }

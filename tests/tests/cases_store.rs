@@ -2,12 +2,13 @@
 
 use fanin_sqlite::{check, repair_accept_loss};
 use fanin_supervisor::journal::{Journal, Row};
-use fanin_supervisor::protocol::{Cause, JobId, LogId, RowKind, Status};
+use fanin_supervisor::protocol::{Cause, JobId, LogId, Resume, RowKind, Status};
 use fanin_supervisor::stored::LogFold;
 use fanin_supervisor::testing::journal::{MemoryStore, records};
+use fanin_supervisor::testing::{FakeRunner, script, woken};
 use fanin_supervisor::{CallError, Delivery, Filter, JobSpec, Since, Supervisor};
 use fanin_tests::cases::*;
-use fanin_tests::stores::start_over;
+use fanin_tests::stores::{journal, start_over};
 
 fn id(text: &str) -> JobId {
     JobId::parse(text).unwrap()
@@ -36,6 +37,47 @@ async fn what_was_finished_is_finished_after_a_clean_stop() {
     assert_eq!(waited.entries.len(), result.entries.len());
     assert_no_wake_now(&session);
     supervisor.shutdown().await;
+}
+
+// SH-4: an orderly end leaves to the next supervisor what it can take up, and a stop of all leaves nothing.
+#[tokio::test]
+async fn what_an_orderly_end_has_interrupted_goes_on_in_the_next_supervisor() {
+    for is_all_stopped in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let agents = FakeRunner::agents().otherwise(script().hangs());
+        let over = async |agents: &FakeRunner| {
+            let builder = Supervisor::builder().slots(2).runner(agents.clone());
+            builder.journal(journal(dir.path()).await).start().await.unwrap()
+        };
+        let supervisor = over(&agents).await;
+        let session = supervisor.session("parent").await.unwrap();
+        let agent = |name: &str| JobSpec::agent(name, "worker", "Go").id(id(name));
+        let specs = [agent("again").resume(Resume::Rerun), agent("once"), agent("waits")];
+        let group = session.fan_out(specs).await.unwrap();
+        agents.until_started("once").await;
+        if is_all_stopped {
+            supervisor.stop_all(None);
+        }
+        supervisor.shutdown().await;
+        assert_eq!(agents.started(), ["again", "once"], "nothing starts on the way");
+
+        let agents = FakeRunner::agents().otherwise(script().completes("done"));
+        let supervisor = over(&agents).await;
+        let session = supervisor.session("parent").await.unwrap();
+        let result = woken(&session).await;
+        assert_eq!(result.group, *group.id());
+        let (ends, again): ([&str; 3], &[&str]) = if is_all_stopped {
+            (["cancelled{shutdown}"; 3], &[])
+        } else {
+            (["completed", "cancelled{shutdown}", "completed"], &["again", "waits"])
+        };
+        let found: Vec<_> = result.entries.iter().map(|entry| entry.summary()).collect();
+        assert_eq!(found, ends);
+        let mut started = agents.started();
+        started.sort();
+        assert_eq!(started, again);
+        supervisor.shutdown().await;
+    }
 }
 
 // B24: the last job of a group has ended, and the process dies before the wake goes out.

@@ -208,6 +208,8 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
     if is_fired {
         ways.afterwards(&over, &mut shown).await?;
     }
+    // The run is over with its result: nothing of it waits for another supervisor (SH-4).
+    supervisor.stop_all(None);
     tokio::select! {
         () = supervisor.shutdown() => {}
         _ = shown.patience() => {}

@@ -16,7 +16,7 @@ use crate::effect::Effect;
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::{Owner, Purpose};
-use crate::{run, stop};
+use crate::{run, stop, timer};
 
 /// When the limits of a started job are due, in this epoch. What is `None` does not bind it.
 #[derive(Debug, Clone, Default)]
@@ -122,12 +122,12 @@ pub(crate) fn run_over(state: &mut State, key: JobKey) {
     state.memory.clocks.insert(key, clocks);
 }
 
-/// Arms the total of a job whose next try outlived a crash: from now on, since an epoch knows nothing of the clock of
-/// the one before (C-8).
+/// Arms the total of a job whose next try outlived a crash: it counts from the first start.
 pub(crate) fn restore(state: &mut State, key: JobKey) {
     let Some(job) = state.job(key) else { return };
-    let (Some(ms), lifetime) = (job.limits().total_ms, job.lifetime) else { return };
-    let at = state.memory.clock.mono().after(ms);
+    let Some((ms, since_ms)) = job.limits().total_ms.zip(job.started_at_ms) else { return };
+    let lifetime = job.lifetime;
+    let at = timer::limit_at(state, since_ms, ms);
     state.memory.clocks.insert(key, Clocks { total_at: Some(at), ..Clocks::default() });
     state.memory.timers.arm(at, Owner::Job(key), Purpose::Total(lifetime));
 }

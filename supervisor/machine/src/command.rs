@@ -97,6 +97,8 @@ pub enum Close {
     Stop {
         /// Grace for each job; `None` for its own.
         grace_ms: Option<u64>,
+        /// Another epoch follows: what it can take up stays queued, or is queued again (SH-4).
+        keep: bool,
     },
     /// And write the last record. Refused while a run or a turn is open.
     Finish,

@@ -2,15 +2,15 @@
 //! settle loop does the rest.
 
 use fanin_protocol::limits::{CRASHED_RUNS_MAX, ORPHANS_PER_STEP};
-use fanin_protocol::record::{Next, RunEnded, RunOutcome, StoreClosed, StoreOpened};
+use fanin_protocol::record::{Next, RunEnded, RunOutcome, StopTarget, StoreClosed, StoreOpened};
 use fanin_protocol::{Cause, Code, Fence, JobKind, Resume, Seq};
 
 use crate::command::{Open, Refusal, Reply};
 use crate::job::Ending;
 use crate::out::Out;
-use crate::state::{Closing, GroupKey, JobKey, Node, SessionKey, Settings, State};
+use crate::state::{Closing, GroupKey, Job, JobKey, Node, SessionKey, Settings, State};
 use crate::stop::Intent;
-use crate::{dispatch, evict, group, job, launch, message, retry, run, session, stop, sweep};
+use crate::{dispatch, evict, group, job, launch, message, retry, run, session, stop, sweep, timer};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
 pub(crate) fn is_open(state: &State) -> bool {
@@ -89,6 +89,8 @@ fn go_on(state: &mut State, out: &mut Out) {
     for key in state.facts.jobs.places().into_iter().map(JobKey) {
         requeue(state, key, out);
     }
+    // What was due by now is due before anything starts.
+    timer::due(state, out);
     sweep::resume(state, out);
     evict::begin(state);
 }
@@ -127,20 +129,26 @@ fn end_run(state: &mut State, node: Node, out: &mut Out) {
     }
 }
 
-/// What follows a run that a crash interrupted (RE-4, RE-5). What was told to stop is not started again, nor one that
-/// has launched: what its children did is not undone.
+/// What follows a run that a crash interrupted (RE-4, RE-5). What was told to stop is not started again, unless to be
+/// queued again; that was an orderly stop, and does not count as a crash.
 fn resumed(state: &State, node: Node) -> (Next, Option<Code>) {
     let Node::Job(key) = node else { return (Next::Settle, None) };
     let Some(job) = state.job(key) else { return (Next::Settle, None) };
-    let is_wanted = job.limits().resume == Some(Resume::Rerun) && job.kind != JobKind::Closure;
-    let is_going = job.stop.is_some() || sweep::inherited(state, key).is_some();
-    if !is_wanted || is_going || job.below.is_some() {
+    let is_requeued = job.stop.is_some_and(|stop| stop.target == StopTarget::Requeue);
+    let is_going = job.stop.is_some() && !is_requeued || sweep::inherited(state, key).is_some();
+    if !may_rerun(job) || is_going {
         (Next::Settle, None)
-    } else if job.crashed + 1 >= CRASHED_RUNS_MAX {
+    } else if !is_requeued && job.crashed + 1 >= CRASHED_RUNS_MAX {
         (Next::Settle, Some(Code::Exhausted))
     } else {
         (Next::Requeue, None)
     }
+}
+
+/// True where a run of the job may be followed by another one of a later epoch. What its children did is not undone.
+fn may_rerun(job: &Job) -> bool {
+    let is_wanted = job.limits().resume == Some(Resume::Rerun) && job.kind != JobKind::Closure;
+    is_wanted && job.below.is_none()
 }
 
 fn rearm(state: &mut State, key: GroupKey) {
@@ -177,17 +185,33 @@ pub(crate) fn drain(state: &mut State) -> Result<Reply, Refusal> {
     Ok(Reply::Done)
 }
 
-/// Stops all that lives: queued jobs and turns at once. An orderly end writes what a recovery would (S-3).
-pub(crate) fn stop(state: &mut State, grace_ms: Option<u64>, out: &mut Out) -> Result<Reply, Refusal> {
+/// Stops all that lives: queued jobs and turns at once. An orderly end writes what a recovery would (S-3): with `keep`
+/// what another epoch can take up waits for it.
+pub(crate) fn stop(
+    state: &mut State,
+    grace_ms: Option<u64>,
+    keep: bool,
+    out: &mut Out,
+) -> Result<Reply, Refusal> {
     state.memory.closing = Closing::Stopping;
     for key in state.facts.sessions.places().into_iter().map(SessionKey) {
         session::end_turn(state, key, RunOutcome::Interrupted, out);
     }
     let force_at = grace_ms.map(|grace_ms| state.memory.clock.mono().after(grace_ms));
     for key in state.facts.jobs.places().into_iter().map(JobKey) {
-        stop::tell(state, key, Intent { cause: Cause::Shutdown, force_at, ..Intent::PARENT }, out);
+        let target = match state.job(key).filter(|_| keep && !is_below_a_job(state, key)) {
+            Some(job) if job.awaits_start() && job.kind != JobKind::Closure => continue,
+            Some(job) if may_rerun(job) && job.stop.is_none() => StopTarget::Requeue,
+            Some(_) | None => StopTarget::Cancelled,
+        };
+        stop::tell(state, key, Intent { target, cause: Cause::Shutdown, force_at, ..Intent::PARENT }, out);
     }
     Ok(Reply::Done)
+}
+
+/// True where a job hangs below another one, which another epoch does not take up: it has launched.
+fn is_below_a_job(state: &State, key: JobKey) -> bool {
+    matches!(state.facts.parent(Node::Job(key)), Some(Node::Job(_)))
 }
 
 /// Writes the last record. Waiters that are still there are told that nothing will come.

@@ -222,6 +222,7 @@ impl Facts {
             started_at_ms: None,
             runs: 0,
             crashed: 0,
+            suspended: 0,
             run: None,
             stop: None,
             last: None,
@@ -299,6 +300,8 @@ impl Facts {
         let after = match &job.stop {
             None => None,
             Some(stop) if stop.target == StopTarget::Cancelled => return Err("a cancel is final"),
+            // Nothing was to be ended.
+            Some(stop) if stop.target == StopTarget::Requeue => None,
             Some(stop) => Some(stop.cause),
         };
         job.stop = Some(StopIntent { target: body.target, cause: body.cause, code: body.code, after });
@@ -411,7 +414,12 @@ impl Facts {
                 self.queued += again;
                 if let Some(job) = self.jobs.get_mut(key.index()) {
                     job.run = None;
-                    job.crashed += u32::from(body.next == Next::Requeue);
+                    if body.next == Next::Requeue {
+                        // An orderly stop is none of the host's crashes, and is over with the run.
+                        let is_ordered = job.stop.take().is_some();
+                        job.suspended += u32::from(is_ordered);
+                        job.crashed += u32::from(!is_ordered);
+                    }
                     job.last = Some(LastRun {
                         outcome: body.outcome,
                         cause: body.cause,

@@ -11,9 +11,9 @@ use crate::result;
 use crate::state::{Barrier, GroupKey, Phase, State};
 use crate::stop::Intent;
 use crate::timers::{Owner, Purpose};
-use crate::{job, quiet, sweep, waiter};
+use crate::{job, quiet, sweep, timer, waiter};
 
-/// Remembers when a group was sealed and arms its deadline.
+/// Remembers from when on this epoch knows of a sealed group, and arms its deadline.
 pub(crate) fn arm(state: &mut State, key: GroupKey) {
     let sealed_at = state.memory.clock.mono();
     let barrier = Barrier {
@@ -25,8 +25,11 @@ pub(crate) fn arm(state: &mut State, key: GroupKey) {
     };
     state.memory.barriers.insert(key, barrier);
     quiet::watch(state);
-    if let Some(at_ms) = state.group(key).and_then(|group| group.policy.at_ms) {
-        state.memory.timers.arm(sealed_at.after(at_ms), Owner::Group(key), Purpose::Deadline);
+    let Some(group) = state.group(key) else { return };
+    let sealed_at_ms = group.sealed_at_ms;
+    if let Some(at_ms) = group.policy.at_ms {
+        let at = timer::limit_at(state, sealed_at_ms, at_ms);
+        state.memory.timers.arm(at, Owner::Group(key), Purpose::Deadline);
     }
 }
 

@@ -21,7 +21,7 @@ fn decide_open(state: &mut State, command: Command, out: &mut Out) -> Result<Rep
     match command {
         Command::Open(_) => Ok(Reply::Done),
         Command::Close(Close::Drain) => epoch::drain(state),
-        Command::Close(Close::Stop { grace_ms }) => epoch::stop(state, grace_ms, out),
+        Command::Close(Close::Stop { grace_ms, keep }) => epoch::stop(state, grace_ms, keep, out),
         Command::Close(Close::Finish) => epoch::finish(state, out),
         Command::Session(SessionCommand::Open(open)) => session::open(state, open, out),
         Command::Session(SessionCommand::Turn(id)) => session::turn(state, &id, out),

@@ -77,7 +77,8 @@ pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
     let completed = last.outcome == RunOutcome::Completed;
     let interrupted = last.outcome == RunOutcome::Interrupted;
     let unreaped = last.is_unreaped();
-    let ending = match job.stop {
+    // One that was to run once more and has done its work has done it.
+    let ending = match job.stop.filter(|stop| !completed || stop.target != StopTarget::Requeue) {
         Some(stop) => {
             let status = match stop.target {
                 StopTarget::Cancelled | StopTarget::Requeue => Status::Cancelled,

@@ -15,6 +15,7 @@ use crate::fold::Near;
 use crate::out::Out;
 use crate::session;
 use crate::state::{Closing, GroupKey, Job, JobKey, Node, State};
+use crate::timer;
 use crate::timers::{Owner, Purpose};
 use crate::tree;
 
@@ -162,12 +163,12 @@ fn queue(
     Some(key)
 }
 
-/// Arms the limit of a queued job, from now on: an epoch knows nothing of the clock of the one before (C-8).
+/// Arms the limit of a queued job, which counts from its launch.
 pub(crate) fn arm_queue_limit(state: &mut State, key: JobKey) {
     let Some(job) = state.job(key) else { return };
     let purpose = Purpose::Queue(job.lifetime);
     if let Some(limit) = job.limits.queue_ms {
-        let at = state.memory.clock.mono().after(limit);
+        let at = timer::limit_at(state, job.queued_at_ms, limit);
         state.memory.timers.arm(at, Owner::Job(key), purpose);
     }
 }

@@ -172,8 +172,9 @@ fn as_wished(state: &State, key: JobKey, stop: Option<StopIntent>, by_itself: Ru
         Some(_) if by_itself.outcome == RunOutcome::Completed => by_itself,
         Some(stop) => RunEnded {
             outcome: match stop.target {
-                StopTarget::Cancelled | StopTarget::Requeue => RunOutcome::Cancelled,
+                StopTarget::Cancelled => RunOutcome::Cancelled,
                 StopTarget::Error => RunOutcome::Failed,
+                StopTarget::Requeue => RunOutcome::Interrupted,
             },
             cause: Some(stop.cause),
             code: stop.code,

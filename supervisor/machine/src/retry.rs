@@ -4,7 +4,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use fanin_protocol::limits::{RETRY_GAP, RETRY_GAP_MAX, RETRY_JITTER, SAFE_RETRIES};
-use fanin_protocol::record::{Next, RunEnded, RunOutcome};
+use fanin_protocol::record::{Next, RunEnded, RunOutcome, StopTarget};
 use fanin_protocol::spec::millis;
 use fanin_protocol::{Fence, JobKind, Lifetime};
 
@@ -16,11 +16,17 @@ use crate::{activity, dispatch};
 /// has none (J-17).
 pub(crate) fn next(state: &State, key: JobKey, ended: &RunEnded, is_safe: bool) -> Next {
     let Some(job) = state.job(key) else { return Next::Settle };
-    if job.stop.is_some() || ended.outcome != RunOutcome::Failed {
-        return Next::Settle;
-    }
     // Two of them must not run at once, and nobody knows that the first does not.
     if ended.left.as_ref().is_some_and(|left| left.is_unreaped()) {
+        return Next::Settle;
+    }
+    if let Some(stop) = job.stop
+        && stop.target == StopTarget::Requeue
+        && ended.outcome == RunOutcome::Interrupted
+    {
+        return Next::Requeue;
+    }
+    if job.stop.is_some() || ended.outcome != RunOutcome::Failed {
         return Next::Settle;
     }
     // What it launched is stopped now, and what that has done is not undone by another try.
@@ -29,8 +35,8 @@ pub(crate) fn next(state: &State, key: JobKey, ended: &RunEnded, is_safe: bool) 
     }
     // What had no effect yet can be tried again without asking; agents fail so while they come up.
     let unasked = if is_safe && job.kind == JobKind::Agent { SAFE_RETRIES } else { 0 };
-    // What a crash interrupted was no try that failed.
-    if job.runs - job.crashed > job.limits().retries.unwrap_or(unasked) {
+    // What the end of a supervisor interrupted was no try that failed.
+    if job.runs - job.crashed - job.suspended > job.limits().retries.unwrap_or(unasked) {
         return Next::Settle;
     }
     let gap_ms = gap_ms(job.runs, state.memory.settings.seed, ended.run);

@@ -209,6 +209,9 @@ pub(crate) struct Job {
     /// Those of them that a crash interrupted and that were followed by another.
     #[serde(default)]
     pub(crate) crashed: u32,
+    /// Those that an orderly stop has queued again.
+    #[serde(default)]
+    pub(crate) suspended: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<OpenRun>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,6 +2,7 @@
 
 use fanin_protocol::{Cause, Code};
 
+use crate::clock::Mono;
 use crate::command::{Refusal, Reply};
 use crate::job::{self, Ending};
 use crate::out::Out;
@@ -9,8 +10,15 @@ use crate::state::{GroupKey, JobKey, State};
 use crate::timers::{Owner, Purpose};
 use crate::{activity, evict, quiet, retry, stop, sweep};
 
-/// Carries out all timers that are due.
+/// Time has passed: carries out all timers that are due, and begins to let go of what is over.
 pub(crate) fn tick(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
+    due(state, out);
+    evict::tick(state);
+    Ok(Reply::Done)
+}
+
+/// Carries out all timers that are due.
+pub(crate) fn due(state: &mut State, out: &mut Out) {
     let now = state.memory.clock.mono();
     while let Some((owner, purpose)) = state.memory.timers.pop(now) {
         match owner {
@@ -21,8 +29,15 @@ pub(crate) fn tick(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
             Owner::All => quiet::look(state, out),
         }
     }
-    evict::tick(state);
-    Ok(Reply::Done)
+}
+
+/// When a limit is due that began with a record of `since_ms`. An epoch knows nothing of the clock of the one before,
+/// so what passed until now is told by the times of records: it is counted over a crash, down time included, and never
+/// makes a limit longer than it is (0048).
+pub(crate) fn limit_at(state: &State, since_ms: u64, limit_ms: u64) -> Mono {
+    let now_ms = state.facts.ts_ms.max(state.memory.clock.wall_ms());
+    let left_ms = limit_ms.saturating_sub(now_ms.saturating_sub(since_ms));
+    state.memory.clock.mono().after(left_ms)
 }
 
 fn job_due(state: &mut State, key: JobKey, purpose: Purpose, out: &mut Out) {

@@ -7,7 +7,7 @@ use fanin_protocol::{
     About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, NodeId, Output, SessionId, Status,
 };
 
-use crate::command::Refusal;
+use crate::command::{Launch, Member, Refusal};
 use crate::state::{Job, JobKey, Node, State};
 use crate::{lend, why};
 
@@ -143,9 +143,10 @@ impl State {
         job.last.as_ref()?.details.as_ref()?.output.clone()
     }
 
-    /// True where there is a group of this id.
-    pub fn knows_group(&self, group: &GroupId) -> bool {
-        self.facts.group_key(group).is_some()
+    /// True where a launch asks for nothing new: its group is there, or all of its jobs are (J-21).
+    pub fn knows(&self, launch: &Launch) -> bool {
+        let is_known = |member: &Member| !member.again && self.facts.job_key(&member.id).is_some();
+        self.facts.group_key(&launch.group).is_some() || launch.members.iter().all(is_known)
     }
 
     /// How many runs this life of a job has had; 0 where it is not known.

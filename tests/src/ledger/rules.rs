@@ -170,15 +170,21 @@ impl Ledger {
                 body.status == Status::Cancelled && body.cause == Some(cause)
             }
             Some((StopTarget::Error, cause)) => body.status == Status::Error && body.cause == Some(cause),
-            Some((StopTarget::Requeue, _)) => false,
-            None if job.runs == 0 || job.retry_at_ms.is_some() => body.status != Status::Completed,
-            None => {
+            // It could not be queued again; where it did its work it has done it.
+            Some((StopTarget::Requeue, cause)) if job.last != Some(RunOutcome::Completed) => {
+                body.status == Status::Cancelled && body.cause == Some(cause)
+            }
+            None | Some((StopTarget::Requeue, _)) if job.runs == 0 || job.retry_at_ms.is_some() => {
+                body.status != Status::Completed
+            }
+            None | Some((StopTarget::Requeue, _)) => {
                 let completed = job.last == Some(RunOutcome::Completed);
                 body.status == if completed { Status::Completed } else { Status::Error }
             }
         };
         ensure(fits, "G7", || format!("{} ends as {body:?} after {:?}", body.job, job.stop))?;
-        let anyway = job.stop.is_some() && job.last == Some(RunOutcome::Completed);
+        let is_told = job.stop.is_some_and(|(target, _)| target != StopTarget::Requeue);
+        let anyway = is_told && job.last == Some(RunOutcome::Completed);
         ensure(body.completed_anyway == anyway, "J-17", || format!("{body:?} after {:?}", job.last))?;
         let gives_cause = body.cause.is_some() == (body.status != Status::Completed);
         ensure(gives_cause, "G2", || format!("cause of {body:?}"))?;
@@ -304,10 +310,12 @@ impl Ledger {
                         ensure(may, "J-17", || format!("{id} is tried again after {:?}", job.stop))?;
                         Some(not_before_ms)
                     }
-                    // Only after a crash, and not for ever.
+                    // Only after a crash, and not for ever, or by an orderly stop.
                     Next::Requeue => {
-                        job.crashed += 1;
-                        let may = job.stop.is_none() && body.outcome == RunOutcome::Interrupted;
+                        let stop = job.stop.take();
+                        job.crashed += u32::from(stop.is_none());
+                        let is_told = stop.is_none_or(|(target, _)| target == StopTarget::Requeue);
+                        let may = is_told && body.outcome == RunOutcome::Interrupted;
                         ensure(may, "RE-4", || format!("{id} is started again after {:?}", job.stop))?;
                         ensure(job.crashed < CRASHED_RUNS_MAX, "RE-5", || format!("{id}: {}", job.crashed))?;
                         ensure(job.kind != JobKind::Closure, "RE-7", || format!("{id} is a closure"))?;

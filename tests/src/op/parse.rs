@@ -46,6 +46,7 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "crash" => Op::Crash,
         "drain" => Op::Drain,
         "stop-all" => Op::StopAll(words.number("grace")),
+        "suspend" => Op::Suspend(words.number("grace")),
         "finish" => Op::Finish,
         "session" if words.words.get(2) == Some(&"agent") => {
             Op::Bounded(words.session(1), Box::new(bounds(words)))

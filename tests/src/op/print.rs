@@ -17,6 +17,10 @@ impl Display for Op {
                 f.write_str("stop-all")?;
                 option(f, "grace", *grace)
             }
+            Self::Suspend(grace) => {
+                f.write_str("suspend")?;
+                option(f, "grace", *grace)
+            }
             Self::Finish => f.write_str("finish"),
             Self::Session(id) => write!(f, "session {id}"),
             Self::Bounded(id, bounds) => bounded(f, id, bounds),

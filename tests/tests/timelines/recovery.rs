@@ -236,10 +236,11 @@ fn a_voided_group_stays_voided() {
     );
 }
 
+// 0048: what passed before the crash counts, and the time until the next opening.
 #[test]
-fn a_deadline_holds_after_a_crash() {
+fn a_deadline_keeps_its_place_over_a_crash() {
     check(
-        "slots 1; launch x; launch deadline=50 a b; after 40; crash; open; after 49; after 1",
+        "slots 1; launch x; launch deadline=50 a b; after 40; crash; wall 5; open; after 4; after 1",
         expect![[r#"
             job.queued x
             group.sealed [x]
@@ -252,6 +253,63 @@ fn a_deadline_holds_after_a_crash() {
             job.ended x error/interrupted interrupted
             group.fired none_ok [x error/interrupted]
             run.started a
+            job.stopping a cancelled/group
+            job.ended b cancelled/group
+            -> Polite stop of a
+        "#]],
+    );
+}
+
+// 0048: what was due by the opening is due before anything starts.
+#[test]
+fn what_came_due_while_nobody_was_there_is_due_at_the_opening() {
+    check(
+        "slots 1; launch x; launch deadline=50 resume=rerun a; launch queue=50 b; launch queue=50000 c; crash; \
+         wall 60; open",
+        expect![[r#"
+            job.queued x
+            group.sealed [x]
+            run.started x
+            job.queued a
+            group.sealed [a]
+            job.queued b
+            group.sealed [b]
+            job.queued c
+            group.sealed [c]
+            store.opened after a crash
+            run.ended x interrupted
+            job.ended b error/timeout.queue
+            job.ended x error/interrupted interrupted
+            group.fired none_ok [x error/interrupted]
+            job.ended a cancelled/group
+            group.fired none_ok [b error/timeout]
+            group.fired none_ok by deadline [a cancelled/group]
+            run.started c
+        "#]],
+    );
+}
+
+// 0048: where the clock was set back, what passed until the last record counts, and nothing makes a limit longer.
+#[test]
+fn a_clock_that_was_set_back_makes_no_limit_longer() {
+    check(
+        "slots 1; launch x; launch deadline=50 a b; after 20; launch c; after 20; crash; wall -3000000; open; \
+         after 29; why a; after 1",
+        expect![[r#"
+            job.queued x
+            group.sealed [x]
+            run.started x
+            job.queued a
+            job.queued b
+            group.sealed [a b]
+            job.queued c
+            group.sealed [c]
+            store.opened after a crash
+            run.ended x interrupted
+            job.ended x error/interrupted interrupted
+            group.fired none_ok [x error/interrupted]
+            run.started a
+            why a: starting
             job.stopping a cancelled/group
             job.ended b cancelled/group
             -> Polite stop of a
@@ -370,11 +428,11 @@ fn a_stale_report_before_the_opening_is_not_written() {
     );
 }
 
-// C-6, SC-14: the queue limit is armed again, from the opening.
+// C-6, SC-14, 0048: the queue limit counts from the launch.
 #[test]
-fn a_queue_limit_is_armed_again_at_the_opening() {
+fn a_queue_limit_keeps_its_place_over_a_crash() {
     check(
-        "slots 1; launch x; launch a; launch queue=50 b; after 40; crash; open; after 49; after 1; end a",
+        "slots 1; launch x; launch a; launch queue=50 b; after 40; crash; wall 5; open; after 4; after 1; end a",
         expect![[r#"
             job.queued x
             group.sealed [x]

@@ -282,6 +282,93 @@ fn a_job_between_two_tries_waits_on_after_a_crash() {
     );
 }
 
+// 0048: the limit of all runs keeps its place; that of one run, and what it may be idle, begin with each.
+#[test]
+fn a_total_keeps_its_place_over_a_crash_and_the_limits_of_a_run_begin_with_it() {
+    check(
+        "launch resume=rerun run=80 idle=60 total=200 a; launch resume=rerun run=80 idle=60 b; spawn a; spawn b; \
+         after 50; crash; wall 90; open; after 0; spawn a; spawn b; after 29; beat b; after 29; why a; after 1; \
+         after 1; beat b; after 19; after 1; end a failed; end b failed",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            job.queued b
+            group.sealed [b]
+            run.started b
+            run.bound a
+            run.bound b
+            note stall a 50
+            note stall b 50
+            store.opened after a crash
+            run.ended a interrupted, to be queued again
+            run.ended b interrupted, to be queued again
+            run.started a
+            run.started b
+            run.bound a
+            run.bound b
+            note stall a 58
+            why a: working
+            note stall b 30
+            job.stopping a error/timeout
+            -> Polite stop of a
+            job.stopping b error/timeout
+            -> Polite stop of b
+            run.ended a failed: `total_timeout` of 200ms passed, while signs of work kept it within its `idle` of 60ms; it failed
+            job.ended a error/timeout.total
+            group.fired none_ok [a error/timeout]
+            run.ended b failed: `timeout` of 80ms passed, while signs of work kept it within its `idle` of 60ms; it failed
+            job.ended b error/timeout.run
+            group.fired none_ok [b error/timeout]
+        "#]],
+    );
+}
+
+// 0048: a total that passed while nobody was there leaves nothing to be started.
+#[test]
+fn a_total_that_passed_while_nobody_was_there_starts_nothing() {
+    check(
+        "launch resume=rerun total=200 a; spawn a; launch total=2000 retries=1 b; spawn b; end b failed; after 50; \
+         crash; wall 3000; open; alarm",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            run.bound a
+            job.queued b
+            group.sealed [b]
+            run.started b
+            run.bound b
+            run.ended b failed, to be tried again
+            store.opened after a crash
+            run.ended a interrupted, to be queued again
+            job.ended a error/timeout.total
+            job.ended b error/timeout.total
+            group.fired none_ok [a error/timeout]
+            group.fired none_ok [b error/timeout]
+        "#]],
+    );
+}
+
+// SC-17: the gap before the next try counts from the failure, whoever was there meanwhile.
+#[test]
+fn the_gap_before_the_next_try_goes_on_while_nobody_is_there() {
+    check(
+        "launch retries=1 a; spawn a; end a failed; crash; wall 700; open; after 99; why a; after 401; why a",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            run.bound a
+            run.ended a failed, to be tried again
+            store.opened after a crash
+            why a: waits before its next try; 1 so far
+            run.started a
+            why a: starting
+        "#]],
+    );
+}
+
 // SH-4: a drain starts no further try; a stop ends what waits for one.
 #[test]
 fn nothing_is_tried_again_while_it_drains() {

@@ -109,6 +109,222 @@ fn those_who_still_wait_are_told_at_the_end() {
     );
 }
 
+// SH-4: over a store what another epoch can take up waits for it; closures, what hangs below a job, and what has
+// launched cannot.
+#[test]
+fn an_orderly_end_over_a_store_leaves_what_can_go_on() {
+    check(
+        "slots 4; launch resume=rerun a; launch b; launch closure resume=rerun c; launch resume=rerun p; \
+         launch below=p resume=rerun k; launch q; launch closure d; spawn a; spawn b; part a c1 running; suspend; end a failed; \
+         end b lost; end c lost; end p lost; end k lost; finish; crash; open; end a ok; end q ok",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            job.queued b
+            group.sealed [b]
+            run.started b
+            job.queued c
+            group.sealed [c]
+            run.started c
+            job.queued p
+            group.sealed [p]
+            run.started p
+            job.queued k
+            group.sealed [k]
+            job.queued q
+            group.sealed [q]
+            job.queued d
+            group.sealed [d]
+            run.bound a
+            run.bound b
+            part a c1 running 0..-
+            job.stopping a requeue/shutdown
+            job.stopping b cancelled/shutdown
+            job.stopping c cancelled/shutdown
+            job.stopping p cancelled/shutdown
+            job.ended k cancelled/shutdown
+            job.ended d cancelled/shutdown
+            group.voided [k]
+            group.fired none_ok [d cancelled/shutdown]
+            -> Polite stop of a
+            -> Polite stop of b
+            -> Polite stop of c
+            -> Polite stop of p
+            part a c1 error interrupted 0..0
+            run.ended a interrupted, to be queued again
+            run.ended b cancelled
+            job.ended b cancelled/shutdown
+            group.fired none_ok [b cancelled/shutdown]
+            run.ended c cancelled
+            job.ended c cancelled/shutdown
+            group.fired none_ok [c cancelled/shutdown]
+            run.ended p cancelled
+            job.ended p cancelled/shutdown
+            group.fired none_ok [p cancelled/shutdown]
+            store.closed 2 queued
+            store.opened clean
+            run.started q
+            run.started a
+            run.ended a completed
+            job.ended a completed
+            group.fired all_ok [a completed]
+            run.ended q completed
+            job.ended q completed
+            group.fired all_ok [q completed]
+        "#]],
+    );
+}
+
+// SH-4, J-17: one that has done its work has done it, a cancel wins, and what may be alive is not run again.
+#[test]
+fn what_is_to_be_queued_again_can_end_otherwise() {
+    check(
+        "launch resume=rerun a; launch resume=rerun b; launch resume=rerun grace=10 c; launch resume=rerun d; \
+         launch resume=rerun run=50 e; spawn e; suspend; end a ok; stop b; end b lost; after 10; after 3000; end d left; \
+         end e failed; finish; crash; open",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            job.queued b
+            group.sealed [b]
+            run.started b
+            job.queued c
+            group.sealed [c]
+            run.started c
+            job.queued d
+            group.sealed [d]
+            run.started d
+            job.queued e
+            group.sealed [e]
+            run.started e
+            run.bound e
+            job.stopping a requeue/shutdown
+            job.stopping b requeue/shutdown
+            job.stopping c requeue/shutdown
+            job.stopping d requeue/shutdown
+            job.stopping e requeue/shutdown
+            -> Polite stop of a
+            -> Polite stop of b
+            -> Polite stop of c
+            -> Polite stop of d
+            -> Polite stop of e
+            run.ended a completed
+            job.ended a completed
+            group.fired all_ok [a completed]
+            job.stopping b cancelled/user
+            run.ended b cancelled
+            job.ended b cancelled/user
+            group.fired none_ok [b cancelled/user]
+            -> Forced stop of c
+            run.ended c cancelled
+            note unreaped c
+            job.ended c cancelled/shutdown unreaped
+            group.fired none_ok [c cancelled/shutdown]
+            -> Forced stop of d
+            -> Forced stop of e
+            -> Abandoned stop of c
+            run.ended d interrupted
+            note unreaped d
+            job.ended d cancelled/shutdown interrupted unreaped
+            group.fired none_ok [d cancelled/shutdown]
+            run.ended e interrupted, to be queued again
+            store.closed 1 queued
+            store.opened clean
+            run.started e
+        "#]],
+    );
+}
+
+// SH-4: a stop of all that comes later is one.
+#[test]
+fn a_stop_of_all_takes_back_what_was_to_wait() {
+    check(
+        "slots 1; launch resume=rerun a; launch b; suspend; stop-all; end a lost; finish",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            job.queued b
+            group.sealed [b]
+            job.stopping a requeue/shutdown
+            -> Polite stop of a
+            job.stopping a cancelled/shutdown
+            job.ended b cancelled/shutdown
+            group.fired none_ok [b cancelled/shutdown]
+            run.ended a cancelled
+            job.ended a cancelled/shutdown
+            group.fired none_ok [a cancelled/shutdown]
+            store.closed 0 queued
+        "#]],
+    );
+}
+
+// RE-5: an orderly stop is no crash, and no try that failed; a crash inside it does not undo it.
+#[test]
+fn orderly_stops_do_not_count() {
+    check(
+        "launch resume=rerun retries=1 a; suspend; end a lost; finish; crash; open; after 0; suspend; end a lost; finish; crash; \
+         open; after 0; suspend; crash; open; after 0; end a failed; alarm; crash; open; after 0; crash; open; \
+         after 0; crash; open",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            job.stopping a requeue/shutdown
+            -> Polite stop of a
+            run.ended a interrupted, to be queued again
+            store.closed 1 queued
+            store.opened clean
+            run.started a
+            job.stopping a requeue/shutdown
+            -> Polite stop of a
+            run.ended a interrupted, to be queued again
+            store.closed 1 queued
+            store.opened clean
+            run.started a
+            job.stopping a requeue/shutdown
+            -> Polite stop of a
+            store.opened after a crash
+            run.ended a interrupted, to be queued again
+            run.started a
+            run.ended a failed, to be tried again
+            run.started a
+            store.opened after a crash
+            run.ended a interrupted, to be queued again
+            run.started a
+            store.opened after a crash
+            run.ended a interrupted, to be queued again
+            run.started a
+            store.opened after a crash
+            run.ended a interrupted
+            job.ended a error/interrupted.exhausted interrupted
+            group.fired none_ok [a error/interrupted]
+        "#]],
+    );
+}
+
+// SH-4: what waits for its next try waits on.
+#[test]
+fn what_waits_for_its_next_try_waits_for_the_next_opening() {
+    check(
+        "launch retries=1 a; end a failed; suspend; finish; crash; open; alarm; end a ok",
+        expect![[r#"
+            job.queued a
+            group.sealed [a]
+            run.started a
+            run.ended a failed, to be tried again
+            store.closed 1 queued
+            store.opened clean
+            run.started a
+            run.ended a completed
+            job.ended a completed
+            group.fired all_ok [a completed]
+        "#]],
+    );
+}
+
 // SH-4: what stays queued is there at the next opening.
 #[test]
 fn queued_commands_stay_for_the_next_opening() {

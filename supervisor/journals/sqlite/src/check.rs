@@ -47,19 +47,7 @@ pub fn check(dir: impl AsRef<Path>, mut see: impl FnMut(&Envelope)) -> Result<Re
     {
         return Err(failure::damaged(&layout, lost));
     }
-    let checked = database::check_log(&transaction, &layout, &meta, meta.oldest, |record| {
-        see(record);
-        Ok(())
-    })?;
-    let (rows, _) = database::live(&transaction, &layout, &meta)?;
-    let sound: String = transaction
-        .pragma_query_value(None, "integrity_check", |row| row.get(0))
-        .map_err(|error| failure::of(&layout, &error))?;
-    if sound != "ok" {
-        return Err(failure::damaged(&layout, format!("its database is not sound: {sound}")));
-    }
-    check_retired(&transaction, &layout, &meta)?;
-    outputs::check(&transaction, &layout, &meta)?;
+    let (checked, rows) = whole(&transaction, &layout, &meta, &mut see)?;
     Ok(Report {
         records: (meta.oldest, meta.head),
         checked,
@@ -67,6 +55,29 @@ pub fn check(dir: impl AsRef<Path>, mut see: impl FnMut(&Envelope)) -> Result<Re
         is_repaired: layout.repaired().exists(),
         owner,
     })
+}
+
+/// Compares all that is there with what `meta` says of it, and gives the number of records and the rows of what is open.
+pub(crate) fn whole(
+    connection: &Connection,
+    layout: &Layout,
+    meta: &Meta,
+    see: &mut impl FnMut(&Envelope),
+) -> Result<(u64, Vec<Row>), JournalError> {
+    let checked = database::check_log(connection, layout, meta, meta.oldest, |record| {
+        see(record);
+        Ok(())
+    })?;
+    let (rows, _) = database::live(connection, layout, meta)?;
+    let sound: String = connection
+        .pragma_query_value(None, "integrity_check", |row| row.get(0))
+        .map_err(|error| database::unreadable(layout, &error))?;
+    if sound != "ok" {
+        return Err(failure::damaged(layout, format!("its database is not sound: {sound}")));
+    }
+    check_retired(connection, layout, meta)?;
+    outputs::check(connection, layout, meta)?;
+    Ok((checked, rows))
 }
 
 fn check_retired(connection: &Connection, layout: &Layout, meta: &Meta) -> Result<(), JournalError> {

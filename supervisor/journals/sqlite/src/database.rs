@@ -89,8 +89,17 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 fn gone(layout: &Layout, reached: &Reached) -> JournalError {
-    let damage = format!("its database is gone, with records 1 to {} of {}", reached.seq.0, reached.log);
-    failure::damaged(layout, damage)
+    failure::damaged(layout, format!("its database is gone, {}", with(reached)))
+}
+
+/// What became of a database that is none of ours any more, and was one.
+fn overwritten(layout: &Layout) -> Option<JournalError> {
+    let reached = Mark::look(layout)?;
+    Some(failure::damaged(layout, format!("its database is cut off or overwritten, {}", with(&reached))))
+}
+
+fn with(reached: &Reached) -> String {
+    format!("with records 1 to {} of {}", reached.seq.0, reached.log)
 }
 
 /// Opens the database to read it, whoever owns it.
@@ -139,7 +148,7 @@ fn refuse_header(layout: &Layout) -> Result<(), JournalError> {
             let is_begun = (application, version) == (0, 0) && layout.dir.join("store.db-journal").exists();
             if is_begun { Ok(()) } else { refuse(layout, application, version) }
         }
-        _ => Err(foreign(layout, "store.db is no database".into())),
+        _ => Err(overwritten(layout).unwrap_or_else(|| foreign(layout, "store.db is no database".into()))),
     }
 }
 
@@ -165,7 +174,11 @@ fn refuse(layout: &Layout, application: i32, version: i32) -> Result<(), Journal
         (APPLICATION_ID, version) => {
             Err(foreign(layout, format!("it is of format {}.{}", version / 1000, version % 1000)))
         }
-        (other, _) => Err(foreign(layout, format!("its application id is {other:#010x}, not fanin's"))),
+        (other, _) => {
+            let is_blank = other == 0;
+            let foreign = || foreign(layout, format!("its application id is {other:#010x}, not fanin's"));
+            Err(is_blank.then(|| overwritten(layout)).flatten().unwrap_or_else(foreign))
+        }
     }
 }
 

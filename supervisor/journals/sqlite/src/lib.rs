@@ -30,6 +30,7 @@ mod owner;
 mod prune;
 mod reader;
 mod repair;
+mod salvage;
 
 pub use check::{Report, check};
 pub use journal::{Options, SqliteJournal, Syncs};

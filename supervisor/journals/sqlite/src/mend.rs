@@ -7,8 +7,7 @@ use fanin_protocol::{Ids, Seq};
 use fanin_supervisor::journal::JournalError;
 use rusqlite::{Connection, params};
 
-use crate::database::{self, RECORD, signed};
-use crate::failure;
+use crate::database::{self, RECORD, signed, unreadable};
 use crate::layout::Layout;
 use crate::mark::Reached;
 use crate::meta::Meta;
@@ -29,7 +28,7 @@ pub(crate) fn records(
     meta: &mut Meta,
     reached: Option<&Reached>,
 ) -> Result<Lost, JournalError> {
-    let sql = |error| failure::of(layout, &error);
+    let sql = |error| unreadable(layout, &error);
     let end = reached.map_or(meta.head, |reached| reached.seq.max(meta.head));
     let mut holes = holes(connection, layout, meta, end)?;
     let words: Vec<String> = holes.iter().map(shown).collect();
@@ -70,7 +69,7 @@ fn holes(
     meta: &Meta,
     end: Seq,
 ) -> Result<Vec<(u64, u64)>, JournalError> {
-    let sql = |error| failure::of(layout, &error);
+    let sql = |error| unreadable(layout, &error);
     let mut statement =
         connection.prepare(&format!("SELECT {RECORD} FROM log WHERE seq >= ?1 ORDER BY seq")).map_err(sql)?;
     let mut rows = statement.query([signed(meta.oldest.0)]).map_err(sql)?;
@@ -104,7 +103,7 @@ fn holes(
 
 /// Makes each checksum cover the one before it again.
 fn chain(connection: &Connection, layout: &Layout, meta: &mut Meta, end: Seq) -> Result<(), JournalError> {
-    let sql = |error| failure::of(layout, &error);
+    let sql = |error| unreadable(layout, &error);
     let mut crc = meta.oldest_crc;
     let mut changed = Vec::new();
     {

@@ -1,7 +1,7 @@
 //! What is done to a damaged store, when a person has said so: nothing that is sound is lost, the store as it was is kept,
 //! and what is lost is named.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use fanin_protocol::{Lifetime, LogId, RowKind, Seq};
 use fanin_supervisor::journal::JournalError;
 use rusqlite::Connection;
 
-use crate::database::{self, signed, unsigned};
+use crate::database::{self, signed, unreadable, unsigned};
 use crate::hash::Sum;
 use crate::journal::{self, now_ms};
 use crate::layout::{Layout, open_private, place_of, places_from};
@@ -18,7 +18,7 @@ use crate::mark::{Mark, Reached};
 use crate::meta::Meta;
 use crate::outputs;
 use crate::owner::Ownership;
-use crate::{failure, hash, mend};
+use crate::{check, failure, hash, mend, salvage};
 
 /// What a repair came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,21 +52,16 @@ pub fn repair_accept_loss(dir: impl AsRef<Path>, log: &LogId) -> Result<Repaired
     // First: what a change that is taken back leaves in SQLite's own log stands where something sound may have stood.
     let kept = Copied::new(&layout, "damaged")?;
     let reached = Mark::look(&layout);
-    let connection = database::open(&layout, reached.as_ref())?;
-    let sql = |error| failure::of(&layout, &error);
-    let transaction = connection.unchecked_transaction().map_err(sql)?;
-    let Mended { mut meta, lost, head } = mended(&transaction, &layout, reached.as_ref(), log)?;
-    if lost.is_empty() {
-        drop(transaction);
+    let Some(Mended { meta, lost, head }) = in_place(&layout, reached.as_ref(), log).or_else(|damage| {
+        let is_damage = matches!(damage, JournalError::Damaged { .. });
+        if is_damage { anew(&layout, reached.as_ref(), log, damage).map(Some) } else { Err(damage) }
+    })?
+    else {
         kept.remove()?;
-        return Ok(Repaired { lost, kept: None, log: meta.log, head, next: head.next() });
-    }
-    meta.checked = meta.head;
-    meta.commits = reached.map_or(0, |reached| reached.commits).max(meta.commits) + 1;
-    meta.write(&transaction).map_err(sql)?;
-    // First: without it a check would take what was given up for damage.
-    tell(&layout, &lost).map_err(|error| failure::of_file(&layout, "repaired", &error))?;
-    transaction.commit().map_err(sql)?;
+        let meta = Meta::read(&database::open(&layout, reached.as_ref())?, &layout)?;
+        let (head, next) = (meta.head, meta.head.next());
+        return Ok(Repaired { lost: Vec::new(), kept: None, log: meta.log, head, next });
+    };
     let kept = kept.keep();
     let mut mark = Mark::open(&layout)?;
     if let Some(log) = meta.log.clone() {
@@ -78,6 +73,82 @@ pub fn repair_accept_loss(dir: impl AsRef<Path>, log: &LogId) -> Result<Repaired
     mark.sync(&layout)?;
     drop(owner);
     Ok(Repaired { lost, kept: Some(kept), log: meta.log, head, next: meta.head.next() })
+}
+
+/// Puts the store in order where it is; `None` where it is sound, and then nothing is changed.
+fn in_place(layout: &Layout, reached: Option<&Reached>, log: &LogId) -> Result<Option<Mended>, JournalError> {
+    let connection = database::open(layout, reached)?;
+    let sql = |error| failure::of(layout, &error);
+    let transaction = connection.unchecked_transaction().map_err(sql)?;
+    let mut mended = mended(&transaction, layout, reached, log)?;
+    if mended.lost.is_empty() {
+        return Ok(None);
+    }
+    mended.seal(&transaction, layout, reached)?;
+    // First: without it a check would take what was given up for damage.
+    tell(layout, &mended.lost).map_err(|error| failure::of_file(layout, "repaired", &error))?;
+    transaction.commit().map_err(sql)?;
+    Ok(Some(mended))
+}
+
+/// Makes a new database of what can be read of one that is `damage`d too much to be changed, and puts it in its place.
+fn anew(
+    layout: &Layout,
+    reached: Option<&Reached>,
+    log: &LogId,
+    damage: JournalError,
+) -> Result<Mended, JournalError> {
+    // To be read: what is kept stays as it was.
+    let copy = Copied::new(layout, "mended")?;
+    let (connection, fresh, mut mended) = salvaged(&copy, reached, log, damage)?;
+    let sql = |error| failure::of(&fresh, &error);
+    // A copy stays one.
+    if mended.meta.place == database::place(layout)? {
+        mended.meta.place = database::place(&fresh)?;
+    }
+    mended.seal(&connection, &fresh, reached)?;
+    connection.execute_batch("COMMIT").map_err(sql)?;
+    connection.pragma_update_and_check(None, "wal_checkpoint", "TRUNCATE", |_| Ok(())).map_err(sql)?;
+    drop(connection);
+    let file = |error: io::Error| failure::of_file(layout, "store.db", &error);
+    File::open(fresh.database()).and_then(|database| database.sync_all()).map_err(file)?;
+    tell(layout, &mended.lost).map_err(|error| failure::of_file(layout, "repaired", &error))?;
+    // The old one's go first: they would be taken for those of the new one.
+    for name in ["store.db-wal", "store.db-shm"] {
+        match fs::remove_file(layout.dir.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file(error)),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    fs::rename(fresh.database(), layout.database()).and_then(|()| layout.sync()).map_err(file)?;
+    copy.remove()?;
+    Ok(mended)
+}
+
+/// A new database of what can be read of a copy, in order, in a transaction that nobody has committed yet.
+fn salvaged(
+    copy: &Copied<'_>,
+    reached: Option<&Reached>,
+    log: &LogId,
+    damage: JournalError,
+) -> Result<(Connection, Layout, Mended), JournalError> {
+    let fresh = Layout::of(&copy.dir.join("fresh"));
+    let made = || {
+        salvage::into_new(&Layout::of(&copy.dir), &fresh)?;
+        let connection = database::open(&fresh, None)?;
+        connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| failure::of(&fresh, &error))?;
+        let mut mended = mended(&connection, &fresh, reached, log)?;
+        if mended.lost.is_empty() {
+            mended.lost.push("pages of its database that held nothing".to_owned());
+        }
+        Ok((connection, mended))
+    };
+    match made() {
+        Ok((connection, mended)) => Ok((connection, fresh, mended)),
+        // What was found first says where to look.
+        Err(JournalError::Damaged { .. }) => Err(damage),
+        Err(other) => Err(other),
+    }
 }
 
 /// Tries what [`repair_accept_loss`] would do, on a copy that goes again, and says what would be lost.
@@ -92,14 +163,20 @@ pub fn try_repair(dir: impl AsRef<Path>) -> Result<Vec<String>, JournalError> {
     let copy = Copied::new(&layout, "tried")?;
     let tried = Layout::of(&copy.dir);
     let reached = Mark::look(&tried);
-    let connection = database::open(&tried, reached.as_ref())?;
-    let transaction = connection.unchecked_transaction().map_err(|error| failure::of(&tried, &error))?;
     let log = LogId::from_uuid(uuid::Uuid::new_v4().into_bytes());
-    let lost = mended(&transaction, &tried, reached.as_ref(), &log)?.lost;
-    drop(transaction);
-    drop(connection);
+    let lost = match in_order(&tried, reached.as_ref(), &log) {
+        Err(damage @ JournalError::Damaged { .. }) => salvaged(&copy, reached.as_ref(), &log, damage)?.2.lost,
+        lost => lost?,
+    };
     copy.remove()?;
     Ok(lost)
+}
+
+/// What would be lost of a store if it was put in order where it is.
+fn in_order(layout: &Layout, reached: Option<&Reached>, log: &LogId) -> Result<Vec<String>, JournalError> {
+    let connection = database::open(layout, reached)?;
+    let transaction = connection.unchecked_transaction().map_err(|error| failure::of(layout, &error))?;
+    Ok(mended(&transaction, layout, reached, log)?.lost)
 }
 
 /// What is left of a store, in a transaction that nobody has committed yet.
@@ -107,6 +184,21 @@ struct Mended {
     meta: Meta,
     lost: Vec<String>,
     head: Seq,
+}
+
+impl Mended {
+    /// Writes how far the store is now: all of it was looked at, and no older mark fits it.
+    fn seal(
+        &mut self,
+        connection: &Connection,
+        layout: &Layout,
+        reached: Option<&Reached>,
+    ) -> Result<(), JournalError> {
+        let meta = &mut self.meta;
+        meta.checked = meta.head;
+        meta.commits = reached.map_or(0, |reached| reached.commits).max(meta.commits) + 1;
+        meta.write(connection).map_err(|error| failure::of(layout, &error))
+    }
 }
 
 fn mended(
@@ -133,6 +225,8 @@ fn mended(
     }
     lost.extend(drop_damaged_rows(transaction, layout, &mut meta)?);
     lost.extend(drop_damaged_outputs(transaction, layout, &mut meta)?);
+    // Pages of which nothing is missed may be damaged too, and what is deleted on one of these need not be gone.
+    check::whole(transaction, layout, &meta, &mut |_| {})?;
     Ok(Mended { meta, lost, head })
 }
 
@@ -151,7 +245,7 @@ fn drop_damaged_rows(
     layout: &Layout,
     meta: &mut Meta,
 ) -> Result<Vec<String>, JournalError> {
-    let sql = |error| failure::of(layout, &error);
+    let sql = |error| unreadable(layout, &error);
     let mut lost = Vec::new();
     for (table, sum) in [("live", &mut meta.live), ("retired", &mut meta.retired)] {
         let (mut left, mut named) = (Sum::default(), 0);
@@ -189,7 +283,7 @@ fn drop_damaged_outputs(
     layout: &Layout,
     meta: &mut Meta,
 ) -> Result<Vec<String>, JournalError> {
-    let sql = |error| failure::of(layout, &error);
+    let sql = |error| unreadable(layout, &error);
     let (mut lost, mut left) = (Vec::new(), Sum::default());
     let mut statement = connection.prepare("SELECT job, crc FROM put_out ORDER BY job").map_err(sql)?;
     let jobs = statement.query_map([], |row| Ok((unsigned(row.get(0)?), row.get(1)?))).map_err(sql)?;

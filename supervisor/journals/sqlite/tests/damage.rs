@@ -233,6 +233,27 @@ fn a_refused_store_stays_as_it_is() {
     }
 }
 
+// ST-4: who only looks misses what is lost as well, and before it is shown anything.
+#[test]
+fn a_reader_misses_what_was_committed_and_is_gone() {
+    for last in
+        [batch(3, 2), Batch { records: vec![], rows: vec![put(RowKind::Job, 1, "a", "late")], ..batch(3, 0) }]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let (before, after) = torn(dir.path(), &last);
+        after.restore(dir.path());
+        assert_eq!(records(&StoreReader::open(dir.path()).unwrap()).unwrap().len(), 3 + last.records.len());
+        fs::write(dir.path().join("store.db-wal"), &before.0["store.db-wal"]).unwrap();
+        let told = StoreReader::open(dir.path()).unwrap_err();
+        assert_eq!(told.code(), "store_damaged");
+        let words = if last.records.is_empty() { "rows and outputs are gone" } else { "records 4 to 5" };
+        assert!(told.to_string().contains(words), "{told}");
+        // Of what nobody was told nothing is missed.
+        fs::write(dir.path().join("hwm"), &before.0["hwm"]).unwrap();
+        assert_eq!(records(&StoreReader::open(dir.path()).unwrap()).unwrap().len(), 3);
+    }
+}
+
 #[test]
 fn a_repair_goes_on_behind_what_was_lost() {
     let dir = tempfile::tempdir().unwrap();
@@ -457,4 +478,83 @@ fn what_vanished_or_is_an_older_one_is_missed() {
     // A page of rows cannot know of others: a whole look does.
     assert_eq!(seen("DELETE FROM retired"), (false, true));
     assert_eq!(seen("DELETE FROM put_out"), (false, true));
+}
+
+/// Sizes to which a file of this many bytes is cut: pages, the bytes around these, and odd ones.
+fn sizes(len: usize) -> Vec<usize> {
+    let pages = (1..=len / 4_096).step_by(13).flat_map(|page| [page * 4_096, page * 4_096 + 2_147]);
+    let odd = [0, 1, 15, 16, 99, 100, 511, 512, 4_095, 4_097, 16_384, 21_803, len - 4_096, len - 1];
+    pages.chain(odd).filter(|size| *size < len).collect()
+}
+
+// What a repair has done is sound, and opened; what it cannot do it refuses, and leaves as it is.
+#[test]
+fn a_database_that_was_cut_is_repaired_or_refused() {
+    for (kind, is_closed) in [("large", true), ("large", false), ("small", false)] {
+        let dir = tempfile::tempdir().unwrap();
+        if kind == "small" {
+            // Some of its tables are empty.
+            torn(dir.path(), &batch(3, 2));
+        } else if is_closed {
+            Box::new(filled(dir.path())).close().unwrap();
+        } else {
+            drop(filled(dir.path()));
+        }
+        let image = Image::of(dir.path());
+        let before = shown(dir.path()).unwrap();
+        let sizes = sizes(image.0["store.db"].len());
+        // A repair may put another file in its place, and a store knows its own.
+        let (database, elsewhere) = (dir.path().join("store.db"), tempfile::tempdir().unwrap());
+        let its_own = elsewhere.path().join("store.db");
+        fs::hard_link(&database, &its_own).unwrap();
+        let (mut repaired, mut refused) = (0, 0);
+        for (size, has_log) in sizes.into_iter().flat_map(|size| [(size, true), (size, false)]) {
+            if !has_log && is_closed {
+                // It is empty then.
+                continue;
+            }
+            let what = format!("{kind}, closed {is_closed}, cut at {size}, with its log {has_log}");
+            fs::remove_file(&database).unwrap();
+            fs::hard_link(&its_own, &database).unwrap();
+            image.restore(dir.path());
+            fs::write(&database, &image.0["store.db"][..size]).unwrap();
+            if !has_log {
+                fs::remove_file(dir.path().join("store.db-wal")).unwrap();
+            }
+            let told = check(dir.path(), |_| {});
+            let as_it_was = everything(dir.path());
+            match repair_accept_loss(dir.path(), &LogId::from_uuid([8; 16])) {
+                Ok(done) => {
+                    repaired += 1;
+                    assert_eq!(done.lost.is_empty(), told.is_ok(), "{what}: {done:?}, {told:?}");
+                    goes_on(dir.path(), &before, &what);
+                    done.kept.into_iter().for_each(|kept| fs::remove_dir_all(kept).unwrap());
+                }
+                Err(JournalError::Damaged { .. }) => {
+                    refused += 1;
+                    assert_eq!(told.unwrap_err().code(), "store_damaged", "{what}");
+                    assert!(everything(dir.path()) == as_it_was, "{what}: something was changed");
+                    assert_eq!(open(dir.path()).unwrap_err().code(), "store_damaged", "{what}");
+                }
+                Err(other) => panic!("{what}: {other}"),
+            }
+            fs::remove_file(dir.path().join("repaired")).unwrap_or_default();
+        }
+        println!("{kind}, closed {is_closed}: {repaired} repaired, {refused} refused");
+        assert!(repaired > 5 && refused > 5, "{repaired} repaired, {refused} refused");
+    }
+}
+
+/// A store after a repair is sound, shows nothing that was never committed, and takes on more.
+fn goes_on(dir: &Path, before: &Shown, what: &str) {
+    let told = check(dir, |_| {});
+    assert!(told.is_ok(), "{what}: {told:?}");
+    let left = shown(dir).unwrap();
+    assert!(sound(&left.records).iter().all(|record| before.records.contains(record)), "{what}");
+    let mut journal = open(dir).unwrap();
+    let head = left.opened.head;
+    journal.append(&Batch { epoch: head.next(), ..batch(head.0, 2) }).unwrap();
+    Box::new(journal).close().unwrap();
+    let told = check(dir, |_| {});
+    assert!(told.is_ok(), "{what}: {told:?}");
 }
