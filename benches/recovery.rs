@@ -88,7 +88,7 @@ fn lived(open: usize, over: usize) -> Result<(Rows, Facts), Error> {
     }
     let mut rows = Rows::new();
     for row in state.take_rows() {
-        rows.insert((row.kind, row.key), row.body.encode()?);
+        rows.insert((row.kind, row.key), row.body.encode()?.to_vec());
     }
     Ok((rows, state.facts().clone()))
 }
