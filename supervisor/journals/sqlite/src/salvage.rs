@@ -10,13 +10,14 @@ use crate::layout::Layout;
 use crate::meta::Meta;
 use crate::{database, failure};
 
-/// The tables with their columns and in which order their pages hold them. `meta` is taken over by what it says.
-const TABLES: [(&str, usize, &[&str]); 5] = [
-    ("log", 8, &["seq"]),
-    ("live", 5, &["kind", "key"]),
-    ("retired", 6, &["kind", "key"]),
-    ("output", 4, &["rowid"]),
-    ("put_out", 6, &["job"]),
+/// The tables with the number of their columns, those that follow from others apart, and the order in which their pages
+/// hold them. `meta` is taken over by what it says.
+const TABLES: [(&str, usize, &str); 5] = [
+    ("log", 8, "seq"),
+    ("live", 4, "place"),
+    ("retired", 5, "place"),
+    ("output", 4, "rowid"),
+    ("put_out", 6, "job"),
 ];
 
 /// Makes a database in the folder of `to` of what can be read of the one of `from`, which is a copy that nobody needs.
@@ -35,8 +36,8 @@ pub(crate) fn into_new(from: &Layout, to: &Layout) -> Result<(), JournalError> {
     to.make().map_err(|error| failure::of_file(to, "the folder cannot be made", &error))?;
     let target = database::open(to, None)?;
     let transaction = target.unchecked_transaction().map_err(sql)?;
-    for (table, columns, keys) in TABLES {
-        take_over(&source, &transaction, (table, columns), keys).map_err(sql)?;
+    for (table, columns, key) in TABLES {
+        take_over(&source, &transaction, (table, columns), key).map_err(sql)?;
     }
     meta.write(&transaction).map_err(sql)?;
     transaction.commit().map_err(sql)
@@ -47,14 +48,13 @@ fn take_over(
     source: &Connection,
     target: &Connection,
     (table, columns): (&str, usize),
-    keys: &[&str],
+    key: &str,
 ) -> rusqlite::Result<()> {
     let places = vec!["?"; columns].join(", ");
     // What is not of the type of its column is no row of ours.
     let mut insert = target.prepare(&format!("INSERT OR IGNORE INTO {table} VALUES({places})"))?;
     for order in ["ASC", "DESC"] {
-        let order = keys.iter().map(|key| format!("{key} {order}")).collect::<Vec<_>>().join(", ");
-        let Ok(mut select) = source.prepare(&format!("SELECT * FROM {table} ORDER BY {order}")) else {
+        let Ok(mut select) = source.prepare(&format!("SELECT * FROM {table} ORDER BY {key} {order}")) else {
             return Ok(());
         };
         let Ok(mut rows) = select.query([]) else { return Ok(()) };
