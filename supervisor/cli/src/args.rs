@@ -12,6 +12,7 @@ use fanin_protocol::limits::GROUP_MEMBERS_MAX;
 use crate::demo;
 use crate::duration;
 use crate::look::Look;
+use crate::mcp::McpArgs;
 use crate::plan::FailOn;
 use crate::resume::ResumeArgs;
 
@@ -89,6 +90,8 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Go on with a run whose fanin died, and print its result
     Resume(ResumeArgs),
+    /// Serve an agent over MCP on standard input and output: it launches jobs, and is told once when they are over
+    Mcp(McpArgs),
     /// Five fake agents, a kill -9, and one wake: what fanin is for, in two seconds
     Demo {
         /// Which part of it this process plays
@@ -220,6 +223,8 @@ pub(crate) enum Asked {
     Resume(ResumeArgs),
     /// To look at stores.
     Look(Look),
+    /// To serve an agent.
+    Mcp(McpArgs),
     /// The demo, or a part of it.
     Demo(Vec<String>),
 }
@@ -230,7 +235,7 @@ impl Asked {
     pub(crate) fn run(self) -> (RunArgs, Vec<Inline>) {
         match self {
             Self::Run(args, inline) => (*args, inline),
-            Self::Resume(_) | Self::Look(_) | Self::Demo(_) => panic!("{self:?}"),
+            Self::Resume(_) | Self::Look(_) | Self::Mcp(_) | Self::Demo(_) => panic!("{self:?}"),
         }
     }
 }
@@ -246,6 +251,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Asked, 
         Command::Run(args) => args,
         Command::Resume(args) => return Ok(Asked::Resume(args)),
         Command::Look(look) => return Ok(Asked::Look(look)),
+        Command::Mcp(args) => return Ok(Asked::Mcp(args)),
         Command::Demo { part } => return demo(part).map(Asked::Demo),
     };
     let places = |id: &str| {
