@@ -483,8 +483,8 @@ pub const MCP_DRAIN: Duration = Duration::from_millis(500);
 /// From the polite stop of its jobs to the forced one (14.10).
 pub const MCP_GRACE: Duration = Duration::from_millis(500);
 
-/// From the forced stop until their ends are recorded, or the program goes without (14.10).
-pub const MCP_RECORDS: Duration = Duration::from_millis(500);
+/// From the forced stop until their ends are recorded, or the program goes without; longer where no call was open (14.10).
+pub const MCP_RECORDS: Duration = Duration::from_millis(600);
 
 /// For the last answers and the close of the store after that (14.10).
 pub const MCP_CLOSE: Duration = Duration::from_millis(200);

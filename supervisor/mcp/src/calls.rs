@@ -54,6 +54,8 @@ struct Open {
 struct Call {
     /// Tells calls apart that were given the same id.
     number: u64,
+    /// How many calls were open when it came, itself among them.
+    open: usize,
     /// Once it has an answer.
     delivery: Option<Delivery>,
 }
@@ -75,17 +77,22 @@ impl Calls {
     pub(crate) fn arrive(&self, id: &RequestId) {
         self.change(|open| {
             open.next += 1;
-            let call = Call { number: open.next, delivery: None };
+            let others = open.calls.len() - usize::from(open.calls.contains_key(id));
+            let call = Call { number: open.next, open: others + 1, delivery: None };
             open.calls.insert(id.clone(), call).and_then(|call| call.delivery)
         });
     }
 
-    /// The number of a call that was read; `None` where it is one too many, or was cancelled since.
+    /// The number of a call that was read; `None` where it was cancelled since.
+    ///
+    /// # Errors
+    ///
+    /// How many were open when it came, where that is too many.
     pub(crate) fn number(&self, id: &RequestId) -> Result<Option<u64>, usize> {
         let open = self.open.lock();
-        match open.calls.len() {
-            count if count > MCP_CALLS_MAX => Err(count),
-            _ => Ok(open.calls.get(id).map(|call| call.number)),
+        match open.calls.get(id) {
+            Some(call) if call.open > MCP_CALLS_MAX => Err(call.open),
+            call => Ok(call.map(|call| call.number)),
         }
     }
 

@@ -2,12 +2,14 @@
 //! seconds (14.10).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fanin_protocol::limits::{MCP_CLOSE, MCP_DRAIN, MCP_GRACE, MCP_LINE_BYTES_MAX, MCP_RECORDS};
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::calls::Calls;
 use crate::host::Host;
@@ -87,10 +89,11 @@ where
         Ok(())
     };
     let mut session = std::pin::pin!(session);
+    let gone_by_now = async { drop(is_gone.wait_for(|is_gone| *is_gone).await) };
     let end = tokio::select! {
         // Ended by itself: the first message was none that begins a session, or nothing can be written any more.
         ended = &mut session => return close_early(&server, ended).await,
-        _ = is_gone.wait_for(|is_gone| *is_gone) => End::ClientGone,
+        () = gone_by_now => End::ClientGone,
         () = told => End::Told,
     };
     let closing = async {
@@ -119,7 +122,7 @@ async fn close_early<H: Host>(
 ) -> Result<Goodbye, ServeError> {
     match ended {
         Err(ServerInitializeError::ConnectionClosed(_)) | Ok(()) => {
-            let unreaped = stop(server, End::ClientGone).await;
+            let unreaped = stop(server, End::ClientGone, MCP_DRAIN + MCP_GRACE + MCP_RECORDS).await;
             Ok(Goodbye { end: End::ClientGone, unreaped })
         }
         Err(error) => Err(ServeError::Handshake(error.to_string())),
@@ -128,17 +131,19 @@ async fn close_early<H: Host>(
 
 /// Lets open calls be answered, and stops what runs. True where something may still be alive.
 async fn close<H: Host>(server: &Server<H>, calls: &Calls, end: End) -> bool {
+    let until = Instant::now() + MCP_DRAIN + MCP_GRACE + MCP_RECORDS;
     if end == End::ClientGone && tokio::time::timeout(MCP_DRAIN, calls.idle()).await.is_err() {
         tracing::debug!("calls are open; their jobs are stopped");
     }
-    stop(server, end).await
+    // Time that no call has needed is the jobs'.
+    stop(server, end, until.duration_since(Instant::now())).await
 }
 
-async fn stop<H: Host>(server: &Server<H>, end: End) -> bool {
+async fn stop<H: Host>(server: &Server<H>, end: End, within: Duration) -> bool {
     server.end();
     let Some(running) = server.running() else { return false };
     tell(&running, end).await;
-    let drained = tokio::time::timeout(MCP_GRACE + MCP_RECORDS, running.supervisor.drained()).await;
+    let drained = tokio::time::timeout(within, running.supervisor.drained()).await;
     let closed = tokio::time::timeout(MCP_CLOSE, running.supervisor.shutdown()).await;
     drained.is_err() || closed.is_err()
 }

@@ -21,6 +21,8 @@ mod large;
 #[cfg(test)]
 mod manifests;
 #[cfg(test)]
+mod mcp;
+#[cfg(test)]
 mod nested;
 #[cfg(test)]
 mod notice;
