@@ -17,6 +17,9 @@ use crate::pipe::Pipe;
 use crate::running::Running;
 use crate::server::Server;
 
+/// From the end of the input until jobs that did not end are left to their shims.
+const TIME: Duration = MCP_DRAIN.saturating_add(MCP_GRACE).saturating_add(MCP_RECORDS);
+
 /// Why a server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -122,7 +125,7 @@ async fn close_early<H: Host>(
 ) -> Result<Goodbye, ServeError> {
     match ended {
         Err(ServerInitializeError::ConnectionClosed(_)) | Ok(()) => {
-            let unreaped = stop(server, End::ClientGone, MCP_DRAIN + MCP_GRACE + MCP_RECORDS).await;
+            let unreaped = stop(server, End::ClientGone, Instant::now() + TIME).await;
             Ok(Goodbye { end: End::ClientGone, unreaped })
         }
         Err(error) => Err(ServeError::Handshake(error.to_string())),
@@ -131,21 +134,23 @@ async fn close_early<H: Host>(
 
 /// Lets open calls be answered, and stops what runs. True where something may still be alive.
 async fn close<H: Host>(server: &Server<H>, calls: &Calls, end: End) -> bool {
-    let until = Instant::now() + MCP_DRAIN + MCP_GRACE + MCP_RECORDS;
+    let until = Instant::now() + TIME;
     if end == End::ClientGone && tokio::time::timeout(MCP_DRAIN, calls.idle()).await.is_err() {
         tracing::debug!("calls are open; their jobs are stopped");
     }
-    // Time that no call has needed is the jobs'.
-    stop(server, end, until.duration_since(Instant::now())).await
+    // Time that no call has needed is the jobs', and the store's.
+    stop(server, end, until).await
 }
 
-async fn stop<H: Host>(server: &Server<H>, end: End, within: Duration) -> bool {
+async fn stop<H: Host>(server: &Server<H>, end: End, until: Instant) -> bool {
     server.end();
     let Some(running) = server.running() else { return false };
     tell(&running, end).await;
-    let drained = tokio::time::timeout(within, running.supervisor.drained()).await;
-    let closed = tokio::time::timeout(MCP_CLOSE, running.supervisor.shutdown()).await;
-    drained.is_err() || closed.is_err()
+    let drained = tokio::time::timeout_at(until, running.supervisor.drained()).await;
+    if tokio::time::timeout_at(until + MCP_CLOSE, running.supervisor.shutdown()).await.is_err() {
+        tracing::warn!("the store could not be closed in time; what is committed is there");
+    }
+    drained.is_err()
 }
 
 /// Tells all that runs to stop, for the right reason.

@@ -23,6 +23,8 @@ mod manifests;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]
+mod mcp_clients;
+#[cfg(test)]
 mod nested;
 #[cfg(test)]
 mod notice;
