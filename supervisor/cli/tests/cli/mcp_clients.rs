@@ -16,7 +16,8 @@ fn installed() -> Option<PathBuf> {
     if folder.is_none() {
         assert!(std::env::var_os("FANIN_REQUIRE").is_none(), "FANIN_MCP_CLIENTS is needed: tests/agents.sh");
         // Not by a macro, whose words are kept back where a test passes.
-        let skipped = "SKIPPED: without FANIN_MCP_CLIENTS nothing is tested with the official clients of MCP\n";
+        let skipped =
+            "SKIPPED: without FANIN_MCP_CLIENTS nothing is tested with the official clients of MCP\n";
         std::io::stderr().write_all(skipped.as_bytes()).unwrap();
     }
     folder.map(PathBuf::from)
