@@ -222,3 +222,83 @@ pub(crate) fn shown(text: &str) -> String {
     let text = fanin_protocol::text::one_line(text);
     fanin_protocol::text::cut(&text, fanin_protocol::limits::ID_BYTES_MAX).to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Any JSON, with the keys of the tools among those of its objects.
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            ".{0,20}".prop_map(Value::from),
+            Just(Value::from("all")),
+        ];
+        leaf.prop_recursive(4, 64, 9, |inner| {
+            let key = prop_oneof![
+                prop::sample::select(vec![
+                    "tasks",
+                    "shell",
+                    "command",
+                    "id",
+                    "ids",
+                    "key",
+                    "background",
+                    "release",
+                    "env",
+                    "job",
+                    "text",
+                    "offset",
+                    "max_bytes",
+                    "limit",
+                    "from",
+                    "status",
+                    "timeout_seconds",
+                    "timeout",
+                    "agent",
+                    "prompt",
+                ])
+                .prop_map(str::to_owned),
+                ".{0,8}",
+            ];
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..9).prop_map(Value::from),
+                prop::collection::vec((key, inner), 0..6)
+                    .prop_map(|pairs| Value::Object(pairs.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// A refusal is short enough to be read, and says something.
+    fn told<T: std::fmt::Debug>(read: Result<T, ToolError>) {
+        if let Err(error) = read {
+            let fault = error.fault();
+            assert!(!fault.message.is_empty() && fault.message.len() < 20_000, "{fault:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_arguments_are_read_or_refused(value in any_json()) {
+            let arguments = value.as_object().cloned().unwrap_or_default();
+            let one = Launch::one(arguments.clone());
+            if let Ok(launch) = &one {
+                prop_assert_eq!(launch.tasks.len(), 1);
+            }
+            told(one);
+            let several = Launch::several(arguments.clone());
+            if let Ok(launch) = &several {
+                prop_assert!((AGENT_GROUP_MIN..=AGENT_GROUP_MAX).contains(&launch.tasks.len()));
+            }
+            told(several);
+            told(Wait::read(arguments.clone()));
+            told(Jobs::read(arguments.clone()));
+            told(Message::read(arguments.clone()));
+            told(Cancel::read(arguments));
+        }
+    }
+}

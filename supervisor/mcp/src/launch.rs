@@ -57,8 +57,8 @@ pub(crate) async fn launch<H: Host>(
             () = context.ct.cancelled() => None,
         }
     };
-    let groups = [group.clone()];
-    match patience.wait(context, (&running, &groups), work).await {
+    let look = || running.tasks(std::slice::from_ref(&group), &[]);
+    match patience.wait(context, look, work).await {
         Some(Ok(Returned::Over(result))) => {
             let reply = Reply::new(summary(&result));
             let results = vec![Over::new(&result, result.already_delivered)];

@@ -18,7 +18,7 @@ use crate::calls::{self, Calls};
 pub(crate) struct Pipe<R: AsyncRead, W: AsyncWrite> {
     inner: AsyncRwTransport<RoleServer, R, W>,
     calls: Arc<Calls>,
-    /// Set once the input has ended.
+    /// Set once the input has ended, or nobody reads what is written.
     gone: watch::Sender<bool>,
     /// Set once the protocol shall end.
     over: watch::Receiver<bool>,
@@ -76,8 +76,12 @@ where
         let calls = Arc::clone(&self.calls);
         let delivery = id.and_then(|id| calls.write(id));
         let sent = self.inner.send(item);
+        let gone = self.gone.clone();
         async move {
             let sent = sent.await;
+            if sent.is_err() {
+                gone.send_replace(true);
+            }
             if let Some(delivery) = delivery {
                 match &sent {
                     Ok(()) => calls::take(delivery).await,

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use fanin_protocol::limits::{MCP_BLOCK, MCP_BLOCK_SILENT, MCP_PROGRESS_EVERY};
 use fanin_protocol::text;
-use fanin_supervisor::Group;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 
-use crate::running::Running;
+use crate::reply::Listed;
 
 /// What a call may cost in time, and whom it tells how it goes.
 pub(crate) struct Patience {
@@ -26,7 +25,7 @@ impl Patience {
         if self.token.is_some() { MCP_BLOCK } else { MCP_BLOCK_SILENT }
     }
 
-    /// Waits for `work`, telling how far `groups` have come. Nothing is told once it is there.
+    /// Waits for `work`, telling how far the jobs have come that `look` shows. Nothing is told once it is there.
     ///
     /// # Cancel safety
     ///
@@ -34,7 +33,7 @@ impl Patience {
     pub(crate) async fn wait<T>(
         &self,
         context: &RequestContext<RoleServer>,
-        (running, groups): (&Running, &[Group]),
+        look: impl Fn() -> Vec<Listed>,
         work: impl Future<Output = T>,
     ) -> T {
         let mut work = std::pin::pin!(work);
@@ -50,7 +49,7 @@ impl Patience {
             // Seconds rise from note to note, whatever the jobs do.
             #[expect(clippy::cast_precision_loss, reason = "a number of seconds is exact")]
             let note = ProgressNotificationParam::new(token.clone(), seconds as f64);
-            let note = note.with_message(message(running, groups, seconds));
+            let note = note.with_message(message(&look(), seconds));
             tokio::select! {
                 biased;
                 done = &mut work => return done,
@@ -66,9 +65,7 @@ impl Patience {
 }
 
 /// `1 of 3 over after 20s; running: lint, docs`.
-fn message(running: &Running, groups: &[Group], seconds: u64) -> String {
-    let looked = groups.iter().filter_map(|group| running.look(group.id()).ok());
-    let tasks: Vec<_> = looked.flat_map(|group| group.tasks).collect();
+fn message(tasks: &[Listed], seconds: u64) -> String {
     let open: Vec<_> = tasks.iter().filter(|task| !task.is_over()).collect();
     let names: Vec<_> = open.iter().map(|task| task.name()).collect();
     let message = format!(

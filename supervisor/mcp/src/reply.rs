@@ -192,9 +192,19 @@ impl Reply {
         let entries: Vec<&mut Entry> =
             over.flat_map(|over| &mut over.tasks).chain(&mut self.jobs_over).collect();
         let share = (MCP_REPLY_BYTES_MAX / entries.len().max(1)).min(RESULT_ENTRY_BYTES_MAX);
-        for entry in entries.into_iter().filter(|entry| entry.output.len() > share) {
-            entry.output = text::excerpt(&entry.output, share).into_owned();
-            entry.output_cut = true;
+        let mut cut = None;
+        for entry in entries {
+            if entry.output.len() > share {
+                entry.output = text::excerpt(&entry.output, share).into_owned();
+                entry.output_cut = true;
+            }
+            cut = cut.or_else(|| entry.output_cut.then(|| entry.job.clone()));
+        }
+        if let Some(job) = cut {
+            let rest = format!(
+                "An output with output_cut is not whole: jobs({{\"job\":\"{job}\"}}) reads it in pages."
+            );
+            self.next = Some(self.next.map_or(rest.clone(), |next| format!("{next} {rest}")));
         }
         let is_error = self.error.is_some();
         // Texts, numbers and flags: there is nothing in it that could not be written.

@@ -97,6 +97,13 @@ impl Running {
         Ok(Goes { group: group.clone(), tasks })
     }
 
+    /// The jobs of groups and single jobs as they stand; of what cannot be looked at now, none.
+    pub(crate) fn tasks(&self, groups: &[Group], jobs: &[JobId]) -> Vec<Listed> {
+        let looked = groups.iter().filter_map(|group| self.look(group.id()).ok());
+        let single = jobs.iter().filter_map(|job| self.supervisor.get(job).ok());
+        looked.flat_map(|group| group.tasks).chain(single.map(|info| Listed::new(&info))).collect()
+    }
+
     /// Takes up the results that nobody waits for, to be told with the answer that is being made.
     pub(crate) async fn tell(&self, delivery: &mut Delivery) -> Vec<Over> {
         let _one = self.telling.lock().await;

@@ -60,7 +60,7 @@ pub(crate) async fn wait<H: Host>(
             () = context.ct.cancelled() => None,
         }
     };
-    match patience.wait(context, (&running, &groups), work).await {
+    match patience.wait(context, || running.tasks(&groups, &jobs), work).await {
         Some(got) => answer(&running, got, limit, delivery),
         None => Ok(Reply::new("the wait was cancelled; nothing was stopped")),
     }

@@ -199,6 +199,29 @@ fn a_client_that_goes_takes_its_jobs_along_within_two_seconds() {
 }
 
 #[test]
+fn a_client_that_reads_no_more_is_gone_though_its_input_is_open() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun(folder.path());
+    agent.call("subagent", &long(folder.path(), "job"));
+    let pid = noted(folder.path(), "job");
+    // The thread that reads ends with the first line that nobody takes, and its end of the pipe goes with it.
+    let (_, nobody) = mpsc::channel();
+    agent.lines = nobody;
+    let begun = Instant::now();
+    while agent.child.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < PATIENCE, "it serves nobody");
+        agent.next += 1;
+        let ping = json!({ "jsonrpc": "2.0", "id": agent.next, "method": "ping" });
+        // It may be gone by now.
+        let _ = writeln!(agent.stdin.as_mut().unwrap(), "{ping}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (code, _, stderr) = agent.end();
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(!lives(pid));
+}
+
+#[test]
 fn a_signal_ends_it_as_a_shutdown() {
     let folder = tempdir().unwrap();
     let mut agent = Agent::begun(folder.path());

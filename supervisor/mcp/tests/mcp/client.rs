@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use fanin_mcp::{Goodbye, Host, Problem, ServeError, StartFailed, Task, serve};
 use fanin_protocol::SessionId;
-use fanin_supervisor::{JobError, JobOutput, JobSpec, Supervisor};
+use fanin_supervisor::{JobError, JobOutput, JobSpec, RunContext, Supervisor};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 
-/// A host in memory. A task's `shell` is a script: `after 5s`, `says TEXT`, `says N bytes of TEXT`, `fails TEXT`, `hangs`,
+/// A host in memory. A task's `shell` is a script: `after 5s`, `says TEXT`, `says N bytes of TEXT`, `fails TEXT`,
+/// `asks` for a message and says it, `hangs`,
 /// separated by semicolons.
 #[derive(Debug, Default)]
 pub(crate) struct Scripted {
@@ -38,7 +39,7 @@ impl Host for Shared {
                 return Err(vec![Problem { index, key: "shell".to_owned(), what }]);
             }
             let label = task.id.unwrap_or_else(|| format!("task_{}", index + 1));
-            Ok(JobSpec::run(label, move |_| script(shell)))
+            Ok(JobSpec::run(label, move |context| script(shell, context)))
         };
         tasks.into_iter().enumerate().map(job).collect()
     }
@@ -66,7 +67,7 @@ impl Host for Shared {
     }
 }
 
-async fn script(shell: String) -> Result<JobOutput, JobError> {
+async fn script(shell: String, context: RunContext) -> Result<JobOutput, JobError> {
     let mut said = String::new();
     for step in shell.split(';').map(str::trim) {
         match step.split_once(' ').unwrap_or((step, "")) {
@@ -82,6 +83,11 @@ async fn script(shell: String) -> Result<JobOutput, JobError> {
                 None => said.push_str(words),
             },
             ("fails", words) => return Err(JobError::new(words)),
+            ("asks", _) => {
+                context.listen();
+                said.push_str(&context.next_message().await.unwrap());
+                assert_eq!(context.last_message().await.unwrap(), None);
+            }
             ("hangs", _) => std::future::pending().await,
             other => panic!("{other:?} is no step"),
         }

@@ -128,6 +128,8 @@ async fn an_answer_is_bounded_and_the_rest_is_read_in_pages() {
     assert!(answer.len() < 48 * 1024, "{} bytes", answer.len());
     let entry = &said["results"][0]["tasks"][6];
     assert_eq!((&entry["output_cut"], &entry["output_bytes"]), (&json!(true), &json!(100_000)));
+    let next = said["next"].as_str().unwrap();
+    assert!(next.contains(r#"is not whole: jobs({"job":"#), "{next}");
     // The pages of a job are all of it, though none of their bounds is that of a character.
     let (mut whole, mut offset) = (String::new(), json!(0));
     while !offset.is_null() {
@@ -173,4 +175,20 @@ async fn a_list_comes_in_pages_and_by_status() {
     let running = client.call("jobs", json!({ "status": "running" })).await;
     assert_eq!(running["jobs"][0]["task"], "task_2", "{running}");
     assert_eq!(running["jobs"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_listens_takes_a_message_by_its_own_id_or_its_groups() {
+    let mut client = Client::begun().await;
+    for by_group in [true, false] {
+        let task = json!({ "shell": "asks", "background": true });
+        let launched = client.call("subagent", task).await;
+        let group = &launched["running"][0];
+        let id = if by_group { group["group"].clone() } else { group["tasks"][0]["job"].clone() };
+        crate::client::yields(20).await;
+        let said = client.call("message", json!({ "job": id, "text": "and the docs" })).await;
+        assert!(said.get("error").is_none(), "{said}");
+        let said = client.call("wait_for_subagents", json!({ "ids": [group["group"]] })).await;
+        assert_eq!(tasks(&said["results"]), [row("task_1", "completed", "and the docs")]);
+    }
 }

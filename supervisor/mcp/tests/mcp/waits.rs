@@ -91,6 +91,18 @@ async fn a_single_job_can_be_waited_for_and_its_group_is_told_without_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_for_a_single_job_tells_how_that_goes() {
+    let mut client = Client::begun().await;
+    let two = json!([{ "shell": "says a" }, { "id": "slow", "shell": "after 15s; says b" }]);
+    let launched = client.call("task_parallel", json!({ "tasks": two, "background": true })).await;
+    let job = &launched["running"][0]["tasks"][1]["job"];
+    let id = client.begin_with_progress("wait_for_subagents", json!({ "ids": [job] })).await;
+    client.result(id).await;
+    let told: Vec<_> = client.others.iter().map(|note| note["params"]["message"].clone()).collect();
+    assert_eq!(told, ["0 of 1 over after 10.0s; running: slow"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_of_one_message_go_side_by_side() {
     let mut client = Client::begun().await;
     let begun = Instant::now();
