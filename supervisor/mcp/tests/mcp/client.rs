@@ -258,3 +258,18 @@ pub(crate) async fn yields(rounds: usize) {
         tokio::task::yield_now().await;
     }
 }
+
+/// Lets each task that can go on do one step, `rounds` times. A yield would let them all go on until they wait.
+pub(crate) async fn turns(rounds: usize) {
+    for _ in 0..rounds {
+        let mut was_here = false;
+        std::future::poll_fn(|context| {
+            if std::mem::replace(&mut was_here, true) {
+                return std::task::Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            std::task::Poll::Pending
+        })
+        .await;
+    }
+}
