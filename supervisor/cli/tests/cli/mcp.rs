@@ -17,7 +17,7 @@ use crate::common::{PATIENCE, Running, fanin, made, send, wait};
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// An agent's side.
-struct Agent {
+pub(crate) struct Agent {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
@@ -28,7 +28,7 @@ struct Agent {
 
 impl Agent {
     /// An agent that has begun its session, with the state folder below `folder`.
-    fn begun(folder: &Path) -> Self {
+    pub(crate) fn begun(folder: &Path) -> Self {
         Self::begun_as(fanin(folder, &["mcp"]))
     }
 
@@ -84,7 +84,7 @@ impl Agent {
         }
     }
 
-    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let id = self.begin(tool, arguments);
         self.answer(id)["result"]["structuredContent"].clone()
     }
