@@ -39,6 +39,13 @@ Examples:
   fanin run --again 3f2a
       what did not complete in the run whose id begins so";
 
+const MCP: &str = "\
+An agent starts it by itself. In its configuration:
+  opencode      { \"mcp\": { \"fanin\": { \"type\": \"local\", \"command\": [\"fanin\", \"mcp\"], \"enabled\": true } } }
+  Claude Code   claude mcp add fanin -- fanin mcp
+  Codex         [mcp_servers.fanin] with command = \"fanin\" and args = [\"mcp\"]
+It ends with its agent, within two seconds, and stops the jobs that it has launched. docs/mcp.md has the contract.";
+
 const RULES: &str = "\
 A single argument that ends in .toml is a manifest, and so is the value of --file; any other argument is a shell line.
 To run a command that ends in .toml alone, name it: --task show='cat Cargo.toml'.
@@ -91,6 +98,7 @@ pub(crate) enum Command {
     /// Go on with a run whose fanin died, and print its result
     Resume(ResumeArgs),
     /// Serve an agent over MCP on standard input and output: it launches jobs, and is told once when they are over
+    #[command(after_help = MCP)]
     Mcp(McpArgs),
     /// Five fake agents, a kill -9, and one wake: what fanin is for, in two seconds
     Demo {

@@ -1,6 +1,8 @@
 //! The arguments of a call: read strictly, and refused with the place and what would be right.
 
-use fanin_protocol::limits::{AGENT_GROUP_MAX, AGENT_GROUP_MIN, MCP_BLOCK, MCP_IDS_MAX, MCP_PAGE_BYTES_MAX};
+use fanin_protocol::limits::{
+    AGENT_GROUP_MAX, AGENT_GROUP_MIN, AGENT_PROMPT_BYTES_MAX, MCP_BLOCK, MCP_IDS_MAX, MCP_PAGE_BYTES_MAX,
+};
 use fanin_protocol::{GroupId, Lifetime, Policy, Status};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -204,6 +206,12 @@ impl Message {
         let message: Self = read(arguments)?;
         if message.text.trim().is_empty() {
             return Err(refused("text: is empty; write what there is more to do"));
+        }
+        let (bytes, max) = (message.text.len(), AGENT_PROMPT_BYTES_MAX);
+        if bytes > max {
+            return Err(refused(format!(
+                "text: {bytes} bytes; at most {max} are allowed: put the rest into a file"
+            )));
         }
         Ok(message)
     }

@@ -67,6 +67,11 @@ impl ToolError {
         }
     }
 
+    /// True where the same may succeed in a moment.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.code() == CallError::Busy.code()
+    }
+
     /// As it is shown.
     pub(crate) fn fault(&self) -> Fault {
         let code = self.code();

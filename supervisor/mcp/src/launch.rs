@@ -1,7 +1,7 @@
 //! `subagent` and `task_parallel`: one launch, in the foreground or in the background.
 
 use fanin_protocol::{CombinedResult, text};
-use fanin_supervisor::{Backgrounded, Group, GroupOptions, Returned};
+use fanin_supervisor::{Backgrounded, Call, Group, GroupOptions, Returned};
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 
@@ -10,7 +10,7 @@ use crate::calls::{Delivery, Owed};
 use crate::fault::ToolError;
 use crate::host::{Host, Problem};
 use crate::progress::Patience;
-use crate::reply::{Over, Reply};
+use crate::reply::{Over, Reply, Running as Goes};
 use crate::running::Running;
 use crate::server::Server;
 
@@ -32,23 +32,21 @@ pub(crate) async fn launch<H: Host>(
     let running = server.start().await?;
     let options = GroupOptions { id: key, policy };
     if background {
-        let group = running.session.fan_out_with(options, specs).await?;
-        running.note(&group);
-        let open = running.look(group.id())?;
+        let group = running.launch(running.session.fan_out_with(options, specs), |group| group).await?;
+        let open = looked(&running, &group).await;
         let left = open.tasks.iter().filter(|task| !task.is_over()).count();
         let summary = match group.jobs().len() {
             of if !group.is_created() => format!("{left} of its {of} jobs are not over"),
             1 => format!("1 job is launched in the background as group `{}`", group.id()),
             count => format!("{count} jobs are launched in the background as group `{}`", group.id()),
         };
-        let is_told = running.supervisor.why_group(group.id())?.is_empty();
+        let is_told = running.why(&group).await.is_ok_and(|why| why.is_empty());
         let next = if is_told { told_before(&group) } else { told_later(&group) };
         let reply = Reply { running: vec![open], next: Some(next), ..Reply::new(summary) };
         return Ok(known(reply, &group));
     }
-    let call = running.session.call(options, specs).await?;
+    let call = running.launch(running.session.call(options, specs), Call::group).await?;
     let group = call.group().clone();
-    running.note(&group);
     let patience = Patience::of(context);
     let work = async {
         tokio::select! {
@@ -66,7 +64,7 @@ pub(crate) async fn launch<H: Host>(
             Ok(Reply { results, ..known(reply, &group) })
         }
         Some(Ok(Returned::Backgrounded(why))) => {
-            let reply = backgrounded(&running, &group, why, &patience)?;
+            let reply = backgrounded(&running, &group, why, &patience).await;
             Ok(known(reply, &group))
         }
         Some(Err(error)) => Err(error.into()),
@@ -91,13 +89,14 @@ fn refused(problems: Vec<Problem>, is_single: bool) -> ToolError {
     ToolError::Arguments(problems.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-fn backgrounded(
-    running: &Running,
-    group: &Group,
-    why: Backgrounded,
-    patience: &Patience,
-) -> Result<Reply, ToolError> {
-    let open = running.look(group.id())?;
+/// A group as it stands. What was launched is said to be, also where nobody can tell how it stands.
+async fn looked(running: &Running, group: &Group) -> Goes {
+    let looked = running.look(group.id()).await;
+    looked.unwrap_or_else(|_| Goes { group: group.id().clone(), tasks: Vec::new() })
+}
+
+async fn backgrounded(running: &Running, group: &Group, why: Backgrounded, patience: &Patience) -> Reply {
+    let open = looked(running, group).await;
     let left = open.tasks.iter().filter(|task| !task.is_over()).count();
     let of = open.tasks.len();
     let summary = match why {
@@ -109,7 +108,7 @@ fn backgrounded(
             format!("the call was sent to the background; {left} of {of} jobs still run")
         }
     };
-    Ok(Reply { running: vec![open], next: Some(told_later(group)), ..Reply::new(summary) })
+    Reply { running: vec![open], next: Some(told_later(group)), ..Reply::new(summary) }
 }
 
 /// A call that has found what an earlier one launched says so.

@@ -8,7 +8,7 @@ use crate::arguments::{self, Jobs};
 use crate::fault::ToolError;
 use crate::host::Host;
 use crate::reply::{Listed, Page, Reply};
-use crate::running::{Named, Running};
+use crate::running::{Named, Running, patiently};
 use crate::server::Server;
 
 /// Looks.
@@ -16,19 +16,19 @@ use crate::server::Server;
 /// # Errors
 ///
 /// [`ToolError`] for an id that names no job here, and for output that is not kept.
-pub(crate) fn jobs<H: Host>(server: &Server<H>, jobs: &Jobs) -> Result<Reply, ToolError> {
+pub(crate) async fn jobs<H: Host>(server: &Server<H>, jobs: &Jobs) -> Result<Reply, ToolError> {
     let running = server.running();
     match (&jobs.job, running) {
-        (Some(id), Some(running)) => output(&running, id, jobs),
+        (Some(id), Some(running)) => output(&running, id, jobs).await,
         (Some(id), None) => Err(ToolError::NotLaunched(arguments::shown(id))),
-        (None, Some(running)) => list(&running, jobs),
+        (None, Some(running)) => list(&running, jobs).await,
         (None, None) => {
             Ok(Reply { jobs: Some(Vec::new()), ..Reply::new("nothing was launched over this connection") })
         }
     }
 }
 
-fn list(running: &Running, jobs: &Jobs) -> Result<Reply, ToolError> {
+async fn list(running: &Running, jobs: &Jobs) -> Result<Reply, ToolError> {
     let filter = JobFilter {
         session: Some(running.session.id().clone()),
         status: jobs.status,
@@ -36,7 +36,7 @@ fn list(running: &Running, jobs: &Jobs) -> Result<Reply, ToolError> {
         limit: jobs.limit.unwrap_or(MCP_IDS_MAX),
         ..JobFilter::default()
     };
-    let list = running.supervisor.list(&filter)?;
+    let list = patiently(|| running.supervisor.list(&filter)).await?;
     let shown: Vec<_> = list.jobs.iter().map(Listed::new).collect();
     let open = shown.iter().filter(|job| !job.is_over()).count();
     let more = if list.next.is_some() { "; there are more, from `next_from` on" } else { "" };
@@ -44,12 +44,13 @@ fn list(running: &Running, jobs: &Jobs) -> Result<Reply, ToolError> {
     Ok(Reply { jobs: Some(shown), next_from: list.next, ..Reply::new(summary) })
 }
 
-fn output(running: &Running, id: &str, jobs: &Jobs) -> Result<Reply, ToolError> {
-    let job = one(running, id)?;
+async fn output(running: &Running, id: &str, jobs: &Jobs) -> Result<Reply, ToolError> {
+    let job = one(running, id).await?;
     let max = jobs.max_bytes.unwrap_or(MCP_PAGE_BYTES);
-    let page = running.supervisor.read_output(&job, jobs.offset.unwrap_or(0), max)?;
+    let offset = jobs.offset.unwrap_or(0);
+    let page = patiently(|| running.supervisor.read_output(&job, offset, max)).await?;
     // After the page: what is said to be over has put out all of it.
-    let info = running.supervisor.get(&job)?;
+    let info = patiently(|| running.supervisor.get(&job)).await?;
     let page = Page::new(job, info.status, &page);
     let summary = match page.place() {
         (Some(next), total) if next < total => format!("output up to byte {next} of {total}; read on there"),
@@ -60,8 +61,8 @@ fn output(running: &Running, id: &str, jobs: &Jobs) -> Result<Reply, ToolError> 
 }
 
 /// The one job that an id names: a group of one stands for it.
-fn one(running: &Running, id: &str) -> Result<JobId, ToolError> {
-    match running.find(id) {
+async fn one(running: &Running, id: &str) -> Result<JobId, ToolError> {
+    match running.find(id).await {
         Some(Named::Job(job)) => Ok(job),
         Some(Named::Group(group)) => match group.jobs() {
             [job] => Ok(job.clone()),
@@ -76,11 +77,11 @@ fn one(running: &Running, id: &str) -> Result<JobId, ToolError> {
 }
 
 /// As [`one`], for others.
-pub(crate) fn job<H: Host>(
+pub(crate) async fn job<H: Host>(
     server: &Server<H>,
     id: &str,
 ) -> Result<(std::sync::Arc<Running>, JobId), ToolError> {
     let running = server.running().ok_or_else(|| ToolError::NotLaunched(arguments::shown(id)))?;
-    let job = one(&running, id)?;
+    let job = one(&running, id).await?;
     Ok((running, job))
 }

@@ -66,6 +66,10 @@ impl Patience {
 
 /// `1 of 3 over after 20s; running: lint, docs`.
 fn message(tasks: &[Listed], seconds: u64) -> String {
+    if tasks.is_empty() {
+        // They cannot be looked at now.
+        return format!("waiting for {}", text::duration(seconds * 1_000));
+    }
     let open: Vec<_> = tasks.iter().filter(|task| !task.is_over()).collect();
     let names: Vec<_> = open.iter().map(|task| task.name()).collect();
     let message = format!(

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use fanin_protocol::limits::MCP_TELL_WAIT;
+use fanin_protocol::limits::{GATE_PAUSE, GATE_WAIT, MCP_TELL_WAIT};
 use fanin_protocol::{Bounds, GroupId, JobId, Profile, Reason};
-use fanin_supervisor::{Group, JobFilter, Session, SessionOptions, Supervisor};
-use parking_lot::Mutex;
+use fanin_supervisor::{CallError, Group, JobFilter, LaunchError, Session, SessionOptions, Supervisor};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::calls::{Delivery, Owed};
 use crate::fault::ToolError;
@@ -17,10 +18,11 @@ use crate::reply::{Listed, Over, Running as Goes};
 pub(crate) struct Running {
     pub(crate) supervisor: Supervisor,
     pub(crate) session: Session,
-    /// In launch order; there are as many as a session of a model may have jobs, at the most.
+    /// In launch order; there are as many as a session of a model may have jobs, at the most. Held while something is
+    /// launched: its jobs can be seen before their launch has returned, and whoever has seen them finds their group.
     groups: Mutex<Vec<Group>>,
     /// One answer at a time looks for what it could tell.
-    telling: tokio::sync::Mutex<()>,
+    telling: Mutex<()>,
 }
 
 /// What an id names.
@@ -45,26 +47,37 @@ impl Running {
         let session = session.map_err(|error| {
             ToolError::Start(crate::host::StartFailed { code: error.code(), message: error.to_string() })
         })?;
-        let (groups, telling) = (Mutex::default(), tokio::sync::Mutex::default());
+        let (groups, telling) = (Mutex::default(), Mutex::default());
         Ok(Self { supervisor, session, groups, telling })
     }
 
-    /// Notes a group that was launched, or found.
-    pub(crate) fn note(&self, group: &Group) {
-        let mut groups = self.groups.lock();
+    /// Launches, and notes the group that was launched or found.
+    ///
+    /// # Errors
+    ///
+    /// Those of the launch.
+    pub(crate) async fn launch<T>(
+        &self,
+        launch: impl Future<Output = Result<T, LaunchError>>,
+        group: impl Fn(&T) -> &Group,
+    ) -> Result<T, ToolError> {
+        let mut groups = self.groups.lock().await;
+        let launched = launch.await?;
+        let group = group(&launched);
         if !groups.iter().any(|known| known.id() == group.id()) {
             groups.push(group.clone());
         }
+        Ok(launched)
     }
 
     /// All groups, in launch order.
-    pub(crate) fn groups(&self) -> Vec<Group> {
-        self.groups.lock().clone()
+    pub(crate) async fn groups(&self) -> Vec<Group> {
+        self.groups.lock().await.clone()
     }
 
     /// What an id names here.
-    pub(crate) fn find(&self, id: &str) -> Option<Named> {
-        let groups = self.groups.lock();
+    pub(crate) async fn find(&self, id: &str) -> Option<Named> {
+        let groups = self.groups.lock().await;
         if let Some(group) = groups.iter().find(|group| group.id().to_string() == id) {
             return Some(Named::Group(group.clone()));
         }
@@ -76,14 +89,23 @@ impl Running {
     /// # Errors
     ///
     /// [`ToolError::Call`] where the supervisor is busy.
-    pub(crate) fn owing(&self) -> Result<Vec<Group>, ToolError> {
+    pub(crate) async fn owing(&self) -> Result<Vec<Group>, ToolError> {
         let mut owing = Vec::new();
-        for group in self.groups() {
-            if !self.supervisor.why_group(group.id())?.is_empty() {
+        for group in self.groups().await {
+            if !self.why(&group).await?.is_empty() {
                 owing.push(group);
             }
         }
         Ok(owing)
+    }
+
+    /// What a group or its result waits for; empty once that was handed over.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::Call`] where the supervisor is busy.
+    pub(crate) async fn why(&self, group: &Group) -> Result<Vec<Reason>, ToolError> {
+        patiently(|| self.supervisor.why_group(group.id())).await
     }
 
     /// A group as it stands.
@@ -91,24 +113,28 @@ impl Running {
     /// # Errors
     ///
     /// [`ToolError::Call`] where the supervisor is busy.
-    pub(crate) fn look(&self, group: &GroupId) -> Result<Goes, ToolError> {
-        let filter = JobFilter { group: Some(group.clone()), ..JobFilter::default() };
-        let tasks = self.supervisor.list(&filter)?.jobs.iter().map(Listed::new).collect();
+    pub(crate) async fn look(&self, group: &GroupId) -> Result<Goes, ToolError> {
+        let tasks = patiently(|| self.list(group)).await?;
         Ok(Goes { group: group.clone(), tasks })
+    }
+
+    fn list(&self, group: &GroupId) -> Result<Vec<Listed>, CallError> {
+        let filter = JobFilter { group: Some(group.clone()), ..JobFilter::default() };
+        Ok(self.supervisor.list(&filter)?.jobs.iter().map(Listed::new).collect())
     }
 
     /// The jobs of groups and single jobs as they stand; of what cannot be looked at now, none.
     pub(crate) fn tasks(&self, groups: &[Group], jobs: &[JobId]) -> Vec<Listed> {
-        let looked = groups.iter().filter_map(|group| self.look(group.id()).ok());
+        let looked = groups.iter().filter_map(|group| self.list(group.id()).ok());
         let single = jobs.iter().filter_map(|job| self.supervisor.get(job).ok());
-        looked.flat_map(|group| group.tasks).chain(single.map(|info| Listed::new(&info))).collect()
+        looked.flatten().chain(single.map(|info| Listed::new(&info))).collect()
     }
 
     /// Takes up the results that nobody waits for, to be told with the answer that is being made.
     pub(crate) async fn tell(&self, delivery: &mut Delivery) -> Vec<Over> {
         let _one = self.telling.lock().await;
         let mut told = Vec::new();
-        while self.is_untold() {
+        while self.is_untold().await {
             // What somebody else takes up meanwhile does not come here.
             let wake = match tokio::time::timeout(MCP_TELL_WAIT, self.session.next_wake()).await {
                 Ok(Ok(wake)) => wake,
@@ -120,13 +146,34 @@ impl Running {
         told
     }
 
-    /// True where a result is owed that nobody holds or waits for. A busy supervisor is asked again with the next answer.
-    fn is_untold(&self) -> bool {
-        let is_untaken = |group: &Group| {
-            let why = self.supervisor.why_group(group.id());
-            why.is_ok_and(|why| why.contains(&Reason::Untaken))
-        };
-        self.groups().iter().any(is_untaken)
+    /// True where a result is owed that nobody holds or waits for. A supervisor that stays busy is asked again with the
+    /// next answer.
+    async fn is_untold(&self) -> bool {
+        for group in self.groups().await {
+            if self.why(&group).await.is_ok_and(|why| why.contains(&Reason::Untaken)) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Looks, and again while the supervisor is busy: with a store a look is at what is committed, and a disk may be slow.
+///
+/// # Errors
+///
+/// Those of the look; [`CallError::Busy`] where it stays so.
+pub(crate) async fn patiently<T, E: Into<ToolError>>(
+    look: impl Fn() -> Result<T, E>,
+) -> Result<T, ToolError> {
+    let until = Instant::now() + GATE_WAIT;
+    loop {
+        let looked = look().map_err(Into::into);
+        let is_busy = looked.as_ref().is_err_and(|error| error.is_busy());
+        if !is_busy || Instant::now() > until {
+            return looked;
+        }
+        tokio::time::sleep(GATE_PAUSE).await;
     }
 }
 

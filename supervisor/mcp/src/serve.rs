@@ -145,7 +145,12 @@ async fn close<H: Host>(server: &Server<H>, calls: &Calls, end: End) -> bool {
 async fn stop<H: Host>(server: &Server<H>, end: End, until: Instant) -> bool {
     server.end();
     let Some(running) = server.running() else { return false };
-    tell(&running, end).await;
+    // First: no job starts in the place of one that goes.
+    running.supervisor.drain();
+    if end == End::ClientGone && tokio::time::timeout_at(until, tell(&running)).await.is_err() {
+        tracing::warn!("jobs of a client that is gone are stopped without saying why");
+    }
+    running.supervisor.stop_all(MCP_GRACE);
     let drained = tokio::time::timeout_at(until, running.supervisor.drained()).await;
     if tokio::time::timeout_at(until + MCP_CLOSE, running.supervisor.shutdown()).await.is_err() {
         tracing::warn!("the store could not be closed in time; what is committed is there");
@@ -153,17 +158,12 @@ async fn stop<H: Host>(server: &Server<H>, end: End, until: Instant) -> bool {
     drained.is_err()
 }
 
-/// Tells all that runs to stop, for the right reason.
-async fn tell(running: &Running, end: End) {
-    // First: no job starts in the place of one that goes.
-    running.supervisor.drain();
-    if end == End::ClientGone {
-        for group in running.groups() {
-            // One that cannot be told so is told by what follows.
-            if let Err(error) = group.client_gone(MCP_GRACE).await {
-                tracing::warn!(%error, "the jobs of a client that is gone are stopped without saying why");
-            }
+/// Tells all that runs to stop, and why.
+async fn tell(running: &Running) {
+    for group in running.groups().await {
+        // One that cannot be told so is told by what follows.
+        if let Err(error) = group.client_gone(MCP_GRACE).await {
+            tracing::warn!(%error, "the jobs of a client that is gone are stopped without saying why");
         }
     }
-    running.supervisor.stop_all(MCP_GRACE);
 }

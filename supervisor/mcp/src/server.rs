@@ -67,6 +67,11 @@ impl<H: Host> Server<H> {
         }
         let start = || async { Running::start(self.host()).await.map(Arc::new) };
         let running = self.shared.started.get_or_try_init(start).await?;
+        if self.is_ending() {
+            // Whoever ended this meanwhile may not have found it.
+            running.supervisor.shutdown().await;
+            return Err(ToolError::Ending);
+        }
         Ok(Arc::clone(running))
     }
 
@@ -97,7 +102,7 @@ impl<H: Host> Server<H> {
                 launch::launch(self, arguments::Launch::several(arguments)?, context, delivery).await
             }
             Name::Wait => wait::wait(self, arguments::Wait::read(arguments)?, context, delivery).await,
-            Name::Jobs => look::jobs(self, &arguments::Jobs::read(arguments)?),
+            Name::Jobs => look::jobs(self, &arguments::Jobs::read(arguments)?).await,
             Name::Message => steer::message(self, arguments::Message::read(arguments)?).await,
             Name::Cancel => steer::cancel(self, arguments::Cancel::read(arguments)?).await,
         }

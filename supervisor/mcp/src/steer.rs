@@ -1,7 +1,7 @@
 //! `message` and `job_cancel`: a follow-up to a job that runs, and its stop.
 
 use fanin_protocol::JobId;
-use fanin_supervisor::Cancelled;
+use fanin_supervisor::{CallError, Cancelled, Refusal};
 
 use crate::arguments::{self, Cancel, Message};
 use crate::fault::ToolError;
@@ -11,13 +11,16 @@ use crate::reply::{Reply, Stopped};
 use crate::running::Named;
 use crate::server::Server;
 
+/// What became of a job that was over before.
+const OVER: &str = "already_over";
+
 /// Posts a follow-up (J-24).
 ///
 /// # Errors
 ///
 /// [`ToolError`] where the job does not take it.
 pub(crate) async fn message<H: Host>(server: &Server<H>, message: Message) -> Result<Reply, ToolError> {
-    let (running, job) = look::job(server, &message.job)?;
+    let (running, job) = look::job(server, &message.job).await?;
     running.supervisor.extend(&job, message.text).await?;
     Ok(Reply::new(format!("`{job}` has it, and does not end before it was answered")))
 }
@@ -31,7 +34,10 @@ pub(crate) async fn cancel<H: Host>(server: &Server<H>, cancel: Cancel) -> Resul
     let mut jobs: Vec<JobId> = Vec::new();
     let running = server.running();
     for id in &cancel.ids {
-        let named = running.as_ref().and_then(|running| running.find(id));
+        let named = match &running {
+            Some(running) => running.find(id).await,
+            None => None,
+        };
         match named.ok_or_else(|| ToolError::NotLaunched(arguments::shown(id)))? {
             Named::Group(group) => jobs.extend_from_slice(group.jobs()),
             Named::Job(job) => jobs.push(job),
@@ -42,14 +48,17 @@ pub(crate) async fn cancel<H: Host>(server: &Server<H>, cancel: Cancel) -> Resul
         let Some(running) = running.as_ref().filter(|_| stops.iter().all(|stop| stop.job != job)) else {
             continue;
         };
-        let (stop, status) = match running.supervisor.cancel(&job).await? {
-            Cancelled::Stopping => ("stopping", None),
-            Cancelled::Ended => ("ended", None),
-            Cancelled::AlreadyEnded(status) => ("already_over", Some(status)),
+        let (stop, status) = match running.supervisor.cancel(&job).await {
+            Ok(Cancelled::Stopping) => ("stopping", None),
+            Ok(Cancelled::Ended) => ("ended", None),
+            Ok(Cancelled::AlreadyEnded(status)) => (OVER, Some(status)),
+            // Over for so long that it has left the memory.
+            Err(CallError::Refused(Refusal::Expired(_))) => (OVER, None),
+            Err(error) => return Err(error.into()),
         };
         stops.push(Stopped { job, stop, status });
     }
-    let told = stops.iter().filter(|stop| stop.status.is_none()).count();
+    let told = stops.iter().filter(|stop| stop.stop != OVER).count();
     let over = stops.len() - told;
     let summary = format!("{told} told to stop, {over} were over before");
     let next = (told > 0).then(|| {

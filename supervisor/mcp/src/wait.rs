@@ -17,7 +17,7 @@ use crate::host::Host;
 use crate::launch;
 use crate::progress::Patience;
 use crate::reply::{Entry, Listed, Over, Reply, Running as Goes};
-use crate::running::{Named, Running};
+use crate::running::{Named, Running, patiently};
 use crate::server::Server;
 
 /// What came of one thing that was waited for.
@@ -45,7 +45,7 @@ pub(crate) async fn wait<H: Host>(
             None => Ok(Reply::new("nothing was launched, so there is nothing to wait for")),
         };
     };
-    let (groups, jobs) = wanted(&running, &wait.ids)?;
+    let (groups, jobs) = wanted(&running, &wait.ids).await?;
     if groups.is_empty() && jobs.is_empty() {
         return Ok(Reply::new("nothing runs, and every result was handed over"));
     }
@@ -61,19 +61,19 @@ pub(crate) async fn wait<H: Host>(
         }
     };
     match patience.wait(context, || running.tasks(&groups, &jobs), work).await {
-        Some(got) => answer(&running, got, limit, delivery),
+        Some(got) => answer(&running, got, limit, delivery).await,
         None => Ok(Reply::new("the wait was cancelled; nothing was stopped")),
     }
 }
 
 /// What the ids name, each once; without any, all that is still to come.
-fn wanted(running: &Running, ids: &[String]) -> Result<(Vec<Group>, Vec<JobId>), ToolError> {
+async fn wanted(running: &Running, ids: &[String]) -> Result<(Vec<Group>, Vec<JobId>), ToolError> {
     if ids.is_empty() {
-        return Ok((running.owing()?, Vec::new()));
+        return Ok((running.owing().await?, Vec::new()));
     }
     let (mut groups, mut jobs): (Vec<Group>, Vec<JobId>) = (Vec::new(), Vec::new());
     for id in ids {
-        match running.find(id).ok_or_else(|| ToolError::NotLaunched(arguments::shown(id)))? {
+        match running.find(id).await.ok_or_else(|| ToolError::NotLaunched(arguments::shown(id)))? {
             Named::Group(group) if groups.iter().all(|known| known.id() != group.id()) => groups.push(group),
             Named::Job(job) if !jobs.contains(&job) => jobs.push(job),
             Named::Group(_) | Named::Job(_) => {}
@@ -115,7 +115,7 @@ async fn all(mut waits: Vec<Waiting>) -> Vec<Got> {
     got.into_iter().flatten().collect()
 }
 
-fn answer(
+async fn answer(
     running: &Running,
     got: Vec<Got>,
     limit: Duration,
@@ -139,10 +139,10 @@ fn answer(
             }
             Got::Group(group, Err(WaitError::TimedOut { .. })) => {
                 open.push(group.id().to_string());
-                reply.running.push(running.look(group.id())?);
+                reply.running.push(running.look(group.id()).await?);
             }
             Got::Job(job, Err(WaitError::TimedOut { .. })) => {
-                let info = running.supervisor.get(&job)?;
+                let info = patiently(|| running.supervisor.get(&job)).await?;
                 open.push(job.to_string());
                 reply.running.push(Goes { group: info.group.clone(), tasks: vec![Listed::new(&info)] });
             }

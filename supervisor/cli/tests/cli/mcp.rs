@@ -198,6 +198,42 @@ fn a_client_that_goes_takes_its_jobs_along_within_two_seconds() {
     assert_eq!(shown(&folder, &["ps"]), "no jobs; --all shows what is over\n");
 }
 
+// Its jobs can be seen before the call that launched them knows of it.
+#[test]
+fn whoever_sees_a_job_can_stop_it_by_its_id() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun(folder.path());
+    for _ in 0..40 {
+        let call = agent.begin("subagent", &json!({ "shell": "exec sleep 600" }));
+        let seen = loop {
+            let listed = agent.call("jobs", &json!({ "status": "running" }));
+            if let Some(job) = listed["jobs"].as_array().unwrap().first() {
+                break job["job"].clone();
+            }
+        };
+        let said = agent.call("job_cancel", &json!({ "ids": [seen] }));
+        assert_eq!(said["stops"][0]["stop"], "stopping", "{said}");
+        let said = agent.answer(call)["result"]["structuredContent"].clone();
+        assert_eq!(said["results"][0]["tasks"][0]["cause"], "user", "{said}");
+    }
+}
+
+// As `printf ... | fanin mcp` does it.
+#[test]
+fn all_that_was_asked_before_the_end_of_the_input_is_answered() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun(folder.path());
+    let list = agent.ask("tools/list", &json!({}));
+    let call = agent.begin("subagent", &json!({ "shell": "echo hi" }));
+    let unknown = agent.begin("nobody", &json!({}));
+    agent.stdin = None;
+    assert_eq!(agent.answer(list)["result"]["tools"].as_array().map(Vec::len), Some(6));
+    assert_eq!(agent.answer(unknown)["error"]["code"], -32602);
+    let said = agent.answer(call);
+    assert_eq!(said["result"]["structuredContent"]["results"][0]["tasks"][0]["output"], "hi\n", "{said}");
+    assert_eq!(agent.leave().0, Some(0));
+}
+
 #[test]
 fn a_client_that_reads_no_more_is_gone_though_its_input_is_open() {
     let folder = tempdir().unwrap();

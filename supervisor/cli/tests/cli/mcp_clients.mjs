@@ -58,6 +58,7 @@ for (const [way, { Client }, { StdioClientTransport }, options, asksForSchema] o
     abort.abort("enough");
     await assert.rejects(cancelled, way);
     const over = said(await call({ name: "wait_for_subagents", arguments: {} }));
+    assert.equal(over.error, undefined, way);
     const told = [...(over.results ?? []), ...(over.over_since ?? [])];
     assert.deepEqual(told.map(({ tasks: [task] }) => [task.status, task.cause]), [["cancelled", "user"]], way);
 

@@ -136,3 +136,14 @@ async fn jobs_are_cancelled_by_their_own_ids_and_by_those_of_groups() {
     // A closure that does not listen has its grace.
     assert_eq!(said["summary"], "1 of 2 completed, 1 cancelled, in 10.0s");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_has_left_the_memory_is_over_for_a_cancel() {
+    let mut client = Client::begun().await;
+    client.call("subagent", json!({ "shell": "says old", "key": "old" })).await;
+    client.call("subagent", json!({ "shell": "hangs", "background": true, "key": "new" })).await;
+    tokio::time::sleep(Duration::from_secs(3 * 60 * 60)).await;
+    let said = client.call("job_cancel", json!({ "ids": ["old", "new"] })).await;
+    let stops: Vec<_> = said["stops"].as_array().unwrap().iter().map(|stop| stop["stop"].clone()).collect();
+    assert_eq!(stops, ["already_over", "stopping"], "{said}");
+}

@@ -1,15 +1,25 @@
 //! What is refused, and that it names the input and the way out; and messages that are none.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::{Client, Scripted, yields};
 
+/// Calls a tool with each of these and compares the refusal; nothing must have been started.
+async fn refuses(client: &mut Client, cases: impl IntoIterator<Item = (&str, Value, &str, &str)>) {
+    for (tool, arguments, code, words) in cases {
+        let (given, message) = client.refusal(tool, arguments.clone()).await;
+        assert_eq!(given, code, "{tool} {arguments}: {message}");
+        assert!(message.contains(words), "{tool} {arguments}: {message}");
+    }
+    assert!(client.host.supervisor.lock().await.is_none(), "nothing was started");
+}
+
 #[tokio::test(start_paused = true)]
-async fn arguments_that_are_none_are_refused_with_their_place_and_nothing_starts() {
+async fn launches_that_are_none_are_refused_with_their_place_and_nothing_starts() {
     let mut client = Client::begun().await;
     let task = json!({ "shell": "says hi" });
     let tasks = |count: usize| json!({ "tasks": vec![task.clone(); count] });
-    for (tool, arguments, code, words) in [
+    let cases = [
         ("task_parallel", tasks(0), "bad_arguments", "tasks: 0 given; 2 to 7"),
         ("task_parallel", tasks(1), "bad_arguments", "`subagent` runs a single one"),
         ("task_parallel", tasks(8), "bad_arguments", "tasks: 8 given; 2 to 7"),
@@ -47,6 +57,14 @@ async fn arguments_that_are_none_are_refused_with_their_place_and_nothing_starts
         ),
         ("subagent", json!({ "shell": "says a", "key": "a/b" }), "bad_arguments", "key: "),
         ("subagent", json!({ "shell": 7 }), "bad_arguments", "expected a string"),
+    ];
+    refuses(&mut client, cases).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_arguments_that_are_none_are_refused_with_their_place() {
+    let mut client = Client::begun().await;
+    let cases = [
         (
             "wait_for_subagents",
             json!({ "timeout_seconds": 0 }),
@@ -65,15 +83,17 @@ async fn arguments_that_are_none_are_refused_with_their_place_and_nothing_starts
         ("jobs", json!({ "offset": 3 }), "bad_arguments", "offset: is for the output of a job"),
         ("jobs", json!({ "job": "../../etc" }), "not_launched", "`../../etc`"),
         ("message", json!({ "job": "x", "text": " " }), "bad_arguments", "text: is empty"),
+        (
+            "message",
+            json!({ "job": "x", "text": "y".repeat(8_001) }),
+            "bad_arguments",
+            "text: 8001 bytes; at most 8000",
+        ),
         ("message", json!({ "job": "x", "text": "go" }), "not_launched", "`x`"),
         ("job_cancel", json!({ "ids": [] }), "bad_arguments", "ids: 0 is not from 1 to 64"),
         ("job_cancel", json!({ "ids": ["y"] }), "not_launched", "`y`"),
-    ] {
-        let (given, message) = client.refusal(tool, arguments.clone()).await;
-        assert_eq!(given, code, "{tool} {arguments}: {message}");
-        assert!(message.contains(words), "{tool} {arguments}: {message}");
-    }
-    assert!(client.host.supervisor.lock().await.is_none(), "nothing was started");
+    ];
+    refuses(&mut client, cases).await;
 }
 
 #[tokio::test(start_paused = true)]
