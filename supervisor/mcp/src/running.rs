@@ -179,3 +179,26 @@ pub(crate) async fn patiently<T, E: Into<ToolError>>(
 
 /// Where a server keeps what it has started.
 pub(crate) type Started = tokio::sync::OnceCell<Arc<Running>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_waits_for_a_busy_supervisor_and_not_for_ever() {
+        let looks = AtomicU32::new(0);
+        let looked = patiently(|| match looks.fetch_add(1, Ordering::Relaxed) {
+            0..3 => Err(CallError::Busy),
+            look => Ok(look),
+        });
+        assert_eq!(looked.await, Ok(3));
+        let begun = Instant::now();
+        let looked: Result<(), _> = patiently(|| Err(CallError::Busy)).await;
+        assert_eq!(looked, Err(ToolError::Call(CallError::Busy)));
+        assert_eq!(begun.elapsed().as_secs(), GATE_WAIT.as_secs());
+        // Another refusal is none that time would change.
+        let closed: Result<(), _> = patiently(|| Err(CallError::Closed)).await;
+        assert_eq!(closed, Err(ToolError::Call(CallError::Closed)));
+    }
+}
