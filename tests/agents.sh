@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the agents whose stores are known, of the versions that are known, below the folder that is named, and prints
-# where their programs are, for a shell: eval "$(tests/agents.sh target/agents)". Needs npm and the network; the tests
+# where their programs are, and those of clients of MCP, for a shell: eval "$(tests/agents.sh target/agents)". Needs npm and the network; the tests
 # that run them need neither.
 set -eu
 folder="$1"
@@ -12,6 +12,8 @@ esac
 mkdir -p "$folder"
 folder="$(cd "$folder" && pwd)"
 # The programs are in packages for this machine; what the scripts of the packages would do is not needed.
-npm install --no-fund --no-audit --ignore-scripts --prefix "$folder" opencode-ai@1.18.33 @openai/codex@0.171.0 >&2
+npm install --no-fund --no-audit --ignore-scripts --prefix "$folder" opencode-ai@1.18.33 @openai/codex@0.171.0 \
+    @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/client@2.4.0 @modelcontextprotocol/inspector@2.12.0 >&2
 echo "export FANIN_OPENCODE='$folder/node_modules/opencode-linux-$machine/bin/opencode'"
 echo "export FANIN_CODEX='$folder/node_modules/@openai/codex-linux-$machine/vendor/$triple/bin/codex'"
+echo "export FANIN_MCP_CLIENTS='$folder'"

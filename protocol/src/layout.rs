@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::id::GroupId;
+use crate::id::{GroupId, SessionId};
 
 /// The lock of a run's folder: whoever holds it is at work there, and it goes with its process.
 pub const OWNER_LOCK: &str = "owner.lock";
@@ -54,6 +54,12 @@ pub fn runs(state: &Path) -> PathBuf {
 /// among the folders that are there, and never becomes a path (SEC-7).
 pub fn run(state: &Path, group: &GroupId) -> PathBuf {
     runs(state).join(group.to_string())
+}
+
+/// The folder of a session whose jobs come one launch after the other: it is a run without a plan. As [`run`], only for
+/// an id that this program made.
+pub fn session(state: &Path, session: &SessionId) -> PathBuf {
+    runs(state).join(session.to_string())
 }
 
 #[cfg(test)]

@@ -443,3 +443,48 @@ pub const STDERR_WAIT: Duration = Duration::from_secs(1);
 
 /// One variable of a command: its name, `=`, its value and a NUL byte. Linux takes no longer text (SC-12).
 pub const VARIABLE_BYTES_MAX: usize = 128 * 1024;
+
+/// How long a blocking call over MCP may take where its client asked for progress: below the flat 300 s that Codex gives a
+/// call (14.3).
+pub const MCP_BLOCK: Duration = Duration::from_secs(240);
+
+/// The same for a client that did not: below the 60 s after which most give up (14.3).
+pub const MCP_BLOCK_SILENT: Duration = Duration::from_secs(50);
+
+/// Time between two notes of progress of such a call: often enough for a client that gives up after 60 s (14.3).
+pub const MCP_PROGRESS_EVERY: Duration = Duration::from_secs(10);
+
+/// One message of an MCP client: seven of the longest command lines fit, escaped. A longer one is dropped.
+pub const MCP_LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Calls of one MCP client that are not answered yet (SEC-8).
+pub const MCP_CALLS_MAX: usize = 64;
+
+/// Output of all jobs together in one answer to an MCP client: harnesses cut longer answers, or put them into a file. The
+/// rest is read in pages.
+pub const MCP_REPLY_BYTES_MAX: usize = 32 * 1024;
+
+/// One page of an output over MCP, for the same reason.
+pub const MCP_PAGE_BYTES_MAX: usize = 32 * 1024;
+
+/// Such a page unless its size was asked for: a few screens.
+pub const MCP_PAGE_BYTES: usize = 8 * 1024;
+
+/// Ids that one call of a tool may name: as many as a session of a model has jobs.
+pub const MCP_IDS_MAX: usize = 64;
+
+/// How long an answer waits for a result that is owed and on its way: a commit takes milliseconds, and it comes with the
+/// next answer otherwise.
+pub const MCP_TELL_WAIT: Duration = Duration::from_millis(250);
+
+/// Once an MCP client is gone: how long calls that it had made may still be answered (14.10).
+pub const MCP_DRAIN: Duration = Duration::from_millis(500);
+
+/// From the polite stop of its jobs to the forced one (14.10).
+pub const MCP_GRACE: Duration = Duration::from_millis(500);
+
+/// From the forced stop until their ends are recorded, or the program goes without; longer where no call was open (14.10).
+pub const MCP_RECORDS: Duration = Duration::from_millis(600);
+
+/// For the last answers and the close of the store after that (14.10).
+pub const MCP_CLOSE: Duration = Duration::from_millis(200);

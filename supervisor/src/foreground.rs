@@ -1,6 +1,7 @@
 //! Foreground calls: launch and wait in one, until the result is there or the call is promoted. Neither a limit nor a
 //! promotion stops a job.
 
+use std::fmt;
 use std::time::Duration;
 
 use fanin_machine::{Answer, Background, Command, PromoteTarget, Promotion, Release, Reply, Wanted};
@@ -11,6 +12,7 @@ use crate::core::CallError;
 use crate::handle::Handle;
 use crate::launched::{Group, GroupResult};
 use crate::launcher::{LaunchError, Launcher};
+use crate::offered::Offered;
 use crate::spec::{GroupOptions, JobSpec};
 use crate::supervisor::Supervisor;
 use crate::wait::{WaitError, Waiter};
@@ -107,19 +109,79 @@ impl Launcher {
         specs: impl IntoIterator<Item = JobSpec>,
         limit: impl Into<Option<Duration>>,
     ) -> Result<Foreground, RunError> {
+        let call = self.call(options, specs).await?;
+        let group = call.group().clone();
+        Ok(match call.returned(limit).await? {
+            Returned::Over(result) => Foreground::Over(result.take()),
+            Returned::Backgrounded(why) => Foreground::Backgrounded(group, why),
+        })
+    }
+
+    /// The first half of [`Launcher::run_with`]: the jobs exist and the call waits for them, since one and the same step.
+    /// For those who show the jobs while they wait, stop them where the call itself is cancelled, or have to hand the
+    /// result on before it counts as delivered.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`]; nothing exists then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropped at the gate nothing exists.
+    pub async fn call(
+        &self,
+        options: GroupOptions,
+        specs: impl IntoIterator<Item = JobSpec>,
+    ) -> Result<Call, LaunchError> {
         // Made before the launch, so that the answer of the same step finds it, and a refusal forgets it.
-        let mut waiter = Waiter::expect(self.handle());
+        let waiter = Waiter::expect(self.handle());
         let specs: Vec<JobSpec> = specs.into_iter().collect();
-        let group = Group::new(self, self.launch(options, specs, false, Some(waiter.id())).await?);
+        let launched = self.launch(options, specs, false, Some(waiter.id())).await?;
+        Ok(Call { group: Group::new(self, launched), waiter })
+    }
+}
+
+/// A foreground call whose jobs exist. Dropping it stops none of them; their result then comes as a wake.
+#[must_use = "a call that is dropped is in the background"]
+pub struct Call {
+    group: Group,
+    waiter: Waiter,
+}
+
+/// How a [`Call`] came back.
+#[derive(Debug)]
+pub enum Returned {
+    /// All of its jobs are over; the result is taken once it was handed on.
+    Over(Offered<GroupResult>),
+    /// Its jobs go on in the background, as in [`Foreground::Backgrounded`].
+    Backgrounded(Backgrounded),
+}
+
+impl Call {
+    /// What it launched, or found (J-21).
+    pub const fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Waits until its jobs are over, it is promoted, or `limit` has passed.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`] where the parent ended first, or the supervisor was closed; never for the limit.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropped it stops no job; the result then comes as a wake.
+    pub async fn returned(self, limit: impl Into<Option<Duration>>) -> Result<Returned, WaitError> {
+        let mut waiter = self.waiter;
         match waiter.answer_before(limit.into()).await {
             Ok(Answer::Group { result, already_delivered }) => {
-                waiter.take();
-                Ok(Foreground::Over(GroupResult { result, already_delivered }))
+                Ok(Returned::Over(Offered::new(GroupResult { result, already_delivered }, waiter)))
             }
-            Ok(Answer::Promoted) => Ok(Foreground::Backgrounded(group, Backgrounded::Promoted)),
+            Ok(Answer::Promoted) => Ok(Returned::Backgrounded(Backgrounded::Promoted)),
             // The waiter is dropped here and leaves.
-            Err(WaitError::TimedOut { .. }) => Ok(Foreground::Backgrounded(group, Backgrounded::Limit)),
-            Ok(Answer::Voided) => Err(WaitError::Voided.into()),
+            Err(WaitError::TimedOut { .. }) => Ok(Returned::Backgrounded(Backgrounded::Limit)),
+            Ok(Answer::Voided) => Err(WaitError::Voided),
             Ok(
                 Answer::Jobs { .. }
                 | Answer::Wake(_)
@@ -127,9 +189,15 @@ impl Launcher {
                 | Answer::Background(_)
                 | Answer::Idle
                 | Answer::Closed,
-            ) => Err(WaitError::Closed.into()),
-            Err(error) => Err(error.into()),
+            ) => Err(WaitError::Closed),
+            Err(error) => Err(error),
         }
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Call").field(&self.group).finish()
     }
 }
 

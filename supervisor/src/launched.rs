@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_machine::{Answer, Command, Launched, PostTarget, Refusal, Stop, StopTarget, Wanted};
+use fanin_protocol::spec::millis;
 use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, JobInfo, Lifetime, ResultEntry};
 
 use crate::core::{CallError, Core};
 use crate::launcher::Launcher;
 use crate::message::Queued;
+use crate::offered::Offered;
 use crate::output::JobOutput;
 use crate::supervisor::Cancelled;
 use crate::wait::{self, WaitError};
@@ -75,21 +77,36 @@ impl Group {
     ///
     /// Cancel safe: dropping the future stops no job; the result then comes as a wake.
     pub async fn wait(&self, limit: impl Into<Option<Duration>>) -> Result<GroupResult, WaitError> {
+        self.wait_offered(limit).await.map(Offered::take)
+    }
+
+    /// As [`Group::wait`], without taking the result: for those who have to hand it on first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::wait`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Group::wait`].
+    pub async fn wait_offered(
+        &self,
+        limit: impl Into<Option<Duration>>,
+    ) -> Result<Offered<GroupResult>, WaitError> {
         let wanted = Wanted::Group(self.launcher.parent().clone(), self.id.clone());
         let handle = self.launcher.handle();
         let answered = match wait::answer_within(handle, wanted, limit.into()).await {
             Err(WaitError::Call(CallError::Refused(gone @ Refusal::UnknownGroup(_)))) => {
                 let group = handle.core().past_group(&self.id, gone).await?;
                 let result = group.result.ok_or(WaitError::Voided)?;
-                return Ok(GroupResult { result, already_delivered: true });
+                return Ok(Offered::past(GroupResult { result, already_delivered: true }));
             }
             answered => answered,
         };
         let (answer, waiter) = answered?;
         match answer {
             Answer::Group { result, already_delivered } => {
-                waiter.take();
-                Ok(GroupResult { result, already_delivered })
+                Ok(Offered::new(GroupResult { result, already_delivered }, waiter))
             }
             Answer::Voided => Err(WaitError::Voided),
             Answer::Jobs { .. }
@@ -112,8 +129,26 @@ impl Group {
     ///
     /// Cancel safe: it waits for the gate alone, not for the jobs.
     pub async fn cancel(&self) -> Result<(), CallError> {
+        self.stop(Cause::User, None).await
+    }
+
+    /// As [`Group::cancel`], because the client for whom the jobs ran is gone: they end `cancelled{client_gone}`, by
+    /// force after `grace`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::cancel`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Group::cancel`].
+    pub async fn client_gone(&self, grace: Duration) -> Result<(), CallError> {
+        self.stop(Cause::ClientGone, Some(millis(grace))).await
+    }
+
+    async fn stop(&self, cause: Cause, grace_ms: Option<u64>) -> Result<(), CallError> {
         let target = StopTarget::Group(self.id.clone());
-        let stop = Stop { target, cause: Cause::User, grace_ms: None };
+        let stop = Stop { target, cause, grace_ms };
         self.launcher.handle().core().submit(Command::Stop(stop)).await.map(drop)
     }
 }

@@ -11,6 +11,7 @@ use crate::chance;
 use crate::core::{CallError, Core};
 use crate::handle::Handle;
 use crate::launched::{Group, Job};
+use crate::offered::Offered;
 use crate::spec::{GroupOptions, JobSpec};
 use crate::wait::{self, WaitError, Waited, Waiter};
 use crate::wake::Wake;
@@ -199,6 +200,24 @@ impl Launcher {
     ) -> Result<Waited, WaitError> {
         let wanted = Wanted::All(self.parent.clone(), jobs.to_vec());
         wait::jobs(&self.handle, wanted, limit.into()).await
+    }
+
+    /// As [`Launcher::wait_all`], without taking the results: for those who have to hand them on first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Launcher::wait_all`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Launcher::wait_all`].
+    pub async fn wait_all_offered(
+        &self,
+        jobs: &[JobId],
+        limit: impl Into<Option<Duration>>,
+    ) -> Result<Offered<Waited>, WaitError> {
+        let wanted = Wanted::All(self.parent.clone(), jobs.to_vec());
+        wait::jobs_offered(&self.handle, wanted, limit.into()).await
     }
 
     /// Waits until the first of these jobs is over, and takes the results of those that are. Not a wait for all:

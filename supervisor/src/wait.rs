@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::core::CallError;
 use crate::handle::Handle;
+use crate::offered::Offered;
 use crate::past;
 
 /// Why a wait returned no result.
@@ -187,13 +188,27 @@ pub(crate) async fn jobs(
     limit: Option<Duration>,
 ) -> Result<Waited, WaitError> {
     let Some(again) = handle.core().reader().map(|_| wanted.clone()) else {
-        return known_jobs(handle, wanted, limit).await;
+        return known_jobs(handle, wanted, limit).await.map(Offered::take);
     };
-    match known_jobs(handle, wanted, limit).await {
+    match known_jobs(handle, wanted, limit).await.map(Offered::take) {
         Err(WaitError::Call(CallError::Refused(gone @ (Refusal::Expired(_) | Refusal::UnknownJob(_))))) => {
             // One of the others may leave the memory meanwhile.
             let others = |rest| jobs_again(handle, rest, limit);
             past::jobs(handle, again, gone, others).await
+        }
+        answered => answered,
+    }
+}
+
+/// As [`jobs`], without taking the results; what has left the memory was delivered before.
+pub(crate) async fn jobs_offered(
+    handle: &Handle,
+    wanted: Wanted,
+    limit: Option<Duration>,
+) -> Result<Offered<Waited>, WaitError> {
+    match known_jobs(handle, wanted.clone(), limit).await {
+        Err(WaitError::Call(CallError::Refused(Refusal::Expired(_) | Refusal::UnknownJob(_)))) => {
+            jobs(handle, wanted, limit).await.map(Offered::past)
         }
         answered => answered,
     }
@@ -209,12 +224,15 @@ fn jobs_again(
 }
 
 /// As [`jobs`], of jobs that are in memory.
-async fn known_jobs(handle: &Handle, wanted: Wanted, limit: Option<Duration>) -> Result<Waited, WaitError> {
+async fn known_jobs(
+    handle: &Handle,
+    wanted: Wanted,
+    limit: Option<Duration>,
+) -> Result<Offered<Waited>, WaitError> {
     let (answer, waiter) = answer_within(handle, wanted, limit).await?;
     match answer {
         Answer::Jobs { entries, already_delivered } => {
-            waiter.take();
-            Ok(Waited { entries, already_delivered })
+            Ok(Offered::new(Waited { entries, already_delivered }, waiter))
         }
         Answer::Voided => Err(WaitError::Voided),
         Answer::Group { .. }

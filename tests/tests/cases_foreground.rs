@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use fanin_supervisor::protocol::{GroupId, JobId, Status};
+use fanin_supervisor::protocol::{Cause, GroupId, JobId, Status};
 use fanin_supervisor::{
-    Background, Backgrounded, Foreground, GroupOptions, JobSpec, Promotion, RunError, Session, Supervisor,
-    WaitError,
+    Background, Backgrounded, Foreground, GroupOptions, JobSpec, Promotion, Returned, RunError, Session,
+    Supervisor, WaitError,
 };
 use fanin_tests::cases::*;
 
@@ -279,4 +279,72 @@ async fn an_answer_that_is_there_wins_over_the_limit() {
     let Poll::Ready(Ok(Foreground::Over(result))) = poll_once(run.as_mut()) else { panic!("it waited") };
     assert_eq!(result.group, *group.id());
     no_wake(&session).await;
+}
+
+// BAR-12: the two halves of a call, for one who has to hand the result on. What was not handed on is owed, by every way in
+// which it could have been asked for.
+#[tokio::test(start_paused = true)]
+async fn an_offered_result_is_held_until_it_is_taken_and_owed_where_it_is_not() {
+    let (supervisor, session) = start_with_parent().await;
+    let call = session.call(GroupOptions::default(), [idle("a"), idle("b")]).await.unwrap();
+    let group = call.group().clone();
+    let Returned::Over(offered) = soon(call.returned(None)).await.unwrap() else { panic!("it waited") };
+    assert_eq!((offered.counts.completed, offered.already_delivered), (2, false));
+    assert_no_wake_now(&session);
+    drop(offered);
+    let offered = at_once(group.wait_offered(None)).unwrap();
+    assert!(!offered.already_delivered);
+    assert_no_wake_now(&session);
+    drop(offered);
+    let job = &group.jobs()[..1];
+    let offered = at_once(session.wait_all_offered(job, None)).unwrap();
+    assert_eq!((offered.entries.len(), offered.already_delivered), (1, false));
+    drop(offered);
+    let wake = woken(&session).await;
+    assert!(wake.entries.iter().all(|entry| !entry.reference), "{wake:?}");
+    // Once it is taken, whoever asks again is told so.
+    assert!(at_once(group.wait_offered(None)).unwrap().take().already_delivered);
+    assert_eq!(supervisor.why_group(group.id()).unwrap(), []);
+    no_wake(&session).await;
+}
+
+// BAR-15: what an offer took is a reference in the wake of the rest.
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_offered_result_was_taken_is_a_reference_in_the_wake() {
+    let (_supervisor, session) = start_with_parent().await;
+    let gate = Gate::new();
+    let group = session.fan_out([idle("a"), gated("b", &gate)]).await.unwrap();
+    let waited = soon(session.wait_all_offered(&group.jobs()[..1], None)).await.unwrap();
+    assert_eq!(waited.take().entries.len(), 1);
+    gate.open();
+    let wake = woken(&session).await;
+    assert_eq!(wake.entries.iter().map(|entry| entry.reference).collect::<Vec<_>>(), [true, false]);
+}
+
+// BAR-12: a call that is dropped between its halves has left, and its jobs go on.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_between_its_halves_is_in_the_background() {
+    let (_supervisor, session) = start_with_parent().await;
+    let gate = Gate::new();
+    let call = session.call(GroupOptions::default(), [gated("a", &gate)]).await.unwrap();
+    let group = call.group().id().clone();
+    drop(call);
+    gate.open();
+    assert_eq!(woken(&session).await.group, group);
+    no_wake(&session).await;
+}
+
+// 14.10: jobs whose client is gone say so, and have no more time than they are given.
+#[tokio::test(start_paused = true)]
+async fn jobs_of_a_client_that_is_gone_end_for_that_reason() {
+    let (_supervisor, session) = start_with_parent().await;
+    let alive = Alive::new();
+    let group = session.fan_out([stubborn("a", &alive), idle("b")]).await.unwrap();
+    soon(session.wait_all(&group.jobs()[1..], None)).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    group.client_gone(Duration::from_millis(500)).await.unwrap();
+    let result = soon(group.wait(None)).await.unwrap();
+    assert_eq!(result.entries[0].cause, Some(Cause::ClientGone));
+    assert_eq!(result.entries[1].status, Status::Completed);
+    assert!(begun.elapsed() <= Duration::from_millis(600), "{:?}", begun.elapsed());
 }

@@ -12,6 +12,7 @@ use fanin_protocol::limits::GROUP_MEMBERS_MAX;
 use crate::demo;
 use crate::duration;
 use crate::look::Look;
+use crate::mcp::McpArgs;
 use crate::plan::FailOn;
 use crate::resume::ResumeArgs;
 
@@ -37,6 +38,13 @@ Examples:
       a report for a server of CI, and the result sent on
   fanin run --again 3f2a
       what did not complete in the run whose id begins so";
+
+const MCP: &str = "\
+An agent starts it by itself. In its configuration:
+  opencode      { \"mcp\": { \"fanin\": { \"type\": \"local\", \"command\": [\"fanin\", \"mcp\"], \"enabled\": true } } }
+  Claude Code   claude mcp add fanin -- fanin mcp
+  Codex         [mcp_servers.fanin] with command = \"fanin\" and args = [\"mcp\"]
+It ends with its agent, within two seconds, and stops the jobs that it has launched. docs/mcp.md has the contract.";
 
 const RULES: &str = "\
 A single argument that ends in .toml is a manifest, and so is the value of --file; any other argument is a shell line.
@@ -89,6 +97,9 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Go on with a run whose fanin died, and print its result
     Resume(ResumeArgs),
+    /// Serve an agent over MCP on standard input and output: it launches jobs, and is told once when they are over
+    #[command(after_help = MCP)]
+    Mcp(McpArgs),
     /// Five fake agents, a kill -9, and one wake: what fanin is for, in two seconds
     Demo {
         /// Which part of it this process plays
@@ -220,6 +231,8 @@ pub(crate) enum Asked {
     Resume(ResumeArgs),
     /// To look at stores.
     Look(Look),
+    /// To serve an agent.
+    Mcp(McpArgs),
     /// The demo, or a part of it.
     Demo(Vec<String>),
 }
@@ -230,7 +243,7 @@ impl Asked {
     pub(crate) fn run(self) -> (RunArgs, Vec<Inline>) {
         match self {
             Self::Run(args, inline) => (*args, inline),
-            Self::Resume(_) | Self::Look(_) | Self::Demo(_) => panic!("{self:?}"),
+            Self::Resume(_) | Self::Look(_) | Self::Mcp(_) | Self::Demo(_) => panic!("{self:?}"),
         }
     }
 }
@@ -246,6 +259,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Asked, 
         Command::Run(args) => args,
         Command::Resume(args) => return Ok(Asked::Resume(args)),
         Command::Look(look) => return Ok(Asked::Look(look)),
+        Command::Mcp(args) => return Ok(Asked::Mcp(args)),
         Command::Demo { part } => return demo(part).map(Asked::Demo),
     };
     let places = |id: &str| {

@@ -1,4 +1,4 @@
-//! A plan, run by a supervisor in this process: the only module that knows the library. It launches one group, shows
+//! A plan, run by a supervisor in this process. It launches one group, shows
 //! what happens, passes signals on, and hands the group's one result over.
 
 use std::io;
@@ -18,7 +18,7 @@ use crate::hand::{Undone, Ways};
 use crate::keep::{Begun, Keep};
 use crate::obey::{Patience, obey};
 use crate::over::Over;
-use crate::plan::{Carried, Plan};
+use crate::plan::{Carried, Plan, Task};
 use crate::prepare::Prepared;
 use crate::progress::Progress;
 use crate::shown::Shown;
@@ -28,7 +28,12 @@ use crate::tasks::{self, Member, Origin, Tasks};
 use crate::words::Words;
 
 /// This program, also where its file was replaced since: it holds each task as a shim.
-const SELF: &str = "/proc/self/exe";
+pub(crate) const SELF: &str = "/proc/self/exe";
+
+/// The job of a task, whoever wrote it.
+pub(crate) fn job(task: Task) -> JobSpec {
+    JobSpec::new(task.label, task.spec).limits(task.limits)
+}
 
 /// Why a run could not be brought to its end.
 #[derive(Debug, thiserror::Error)]
@@ -235,10 +240,10 @@ async fn fire(
     plan: &mut Plan,
 ) -> Result<Fired, DriveError> {
     let (mut specs, mut seats) = (Vec::new(), Vec::new());
-    for task in std::mem::take(&mut plan.tasks) {
-        seats.push((task.id, task.carried));
+    for mut task in std::mem::take(&mut plan.tasks) {
+        seats.push((task.id.take(), task.carried.take()));
         if seats.last().is_some_and(|(_, carried)| carried.is_none()) {
-            specs.push(JobSpec::new(task.label, task.spec).limits(task.limits));
+            specs.push(job(task));
         }
     }
     if specs.is_empty() {

@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use fanin_protocol::limits::KEPT_BYTES_MAX;
-use fanin_protocol::{GroupId, layout, text};
+use fanin_protocol::{GroupId, SessionId, layout, text};
 use fanin_sqlite::{Options, SqliteJournal};
 use fanin_supervisor::journal::JournalError;
 
@@ -124,6 +124,25 @@ impl Keep {
         let file = self.folder.join(layout::RESULT);
         file::replace(&file, 0o600, KEPT_BYTES_MAX, |out| out.write_all(document))
     }
+}
+
+/// True for the folder of a session: its client is gone with it, so it cannot be resumed or run again.
+pub(crate) fn is_session(folder: &Path) -> bool {
+    folder.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("ses_"))
+}
+
+/// Makes the folder for the store of a session, and lets runs go that are too old or too many. Whoever opens the store
+/// there owns it.
+///
+/// # Errors
+///
+/// The system's; the folder is not there then.
+pub(crate) fn session(state: &Path, session: &SessionId) -> io::Result<PathBuf> {
+    let (runs, folder) = (layout::runs(state), layout::session(state, session));
+    DirBuilder::new().recursive(true).mode(0o700).create(&runs)?;
+    DirBuilder::new().mode(0o700).create(&folder)?;
+    prune::prune(&runs, &folder);
+    Ok(folder)
 }
 
 /// The folder of a new run, of which no task was launched yet.

@@ -20,6 +20,7 @@ mod keep;
 mod leave;
 mod look;
 mod manifest;
+mod mcp;
 mod notice;
 mod obey;
 mod on_done;
@@ -150,7 +151,8 @@ async fn program(stderr: &Stderr) -> Ended {
     let reading = tokio::task::spawn_blocking(move || read(&theirs));
     let prepared = tokio::select! {
         read = reading => match read {
-            Ok(Ok(prepared)) => prepared,
+            Ok(Ok(Ready::Run(prepared))) => *prepared,
+            Ok(Ok(Ready::Mcp(served))) => return serve(served, signals, stderr).await,
             Ok(Err(ended)) => return ended,
             Err(panic) => {
                 let ended = Ended::new(Exit::Internal, wants_json());
@@ -171,6 +173,20 @@ async fn program(stderr: &Stderr) -> Ended {
     }
 }
 
+/// What was asked for, ready to begin.
+enum Ready {
+    Run(Box<Prepared>),
+    Mcp(mcp::Served),
+}
+
+/// Serves an agent. Standard output is its own; what there is to say goes to standard error.
+async fn serve(served: mcp::Served, signals: Signals, stderr: &Stderr) -> Ended {
+    match mcp::serve(served, signals, stderr).await {
+        Ok(exit) => Ended::new(exit, false),
+        Err(error) => Ended::new(Exit::Usage, false).saying(stderr, error.code(), &error.to_string()),
+    }
+}
+
 /// The end by a signal that came first. For people the last line says it all.
 fn unstarted(stderr: &Stderr, exit: Exit) -> Ended {
     let ended = Ended::new(exit, wants_json());
@@ -182,7 +198,7 @@ fn unstarted(stderr: &Stderr, exit: Exit) -> Ended {
 }
 
 /// Reads what shall be run, and prepares it; where that is nothing, says why.
-fn read(stderr: &Stderr) -> Result<Prepared, Ended> {
+fn read(stderr: &Stderr) -> Result<Ready, Ended> {
     let asked = args::parse(std::env::args_os()).map_err(|error| usage(stderr, &error))?;
     tell_interrupted(&asked, stderr);
     let (prepared, is_json) = match asked {
@@ -199,11 +215,15 @@ fn read(stderr: &Stderr) -> Result<Prepared, Ended> {
                 }
                 return Err(Ended::new(Exit::Done, args.json));
             }
-            Ok(Resumed::Run(prepared)) => return Ok(*prepared),
+            Ok(Resumed::Run(prepared)) => return Ok(Ready::Run(prepared)),
             Err(refused) => (Err(refused), args.json),
         },
+        Asked::Mcp(args) => match mcp::prepare(&args) {
+            Ok(served) => return Ok(Ready::Mcp(served)),
+            Err(refused) => (Err(refused), false),
+        },
     };
-    prepared.map_err(|refused| {
+    prepared.map(Box::new).map(Ready::Run).map_err(|refused| {
         let (problems, hint) = (refused.problems.join("\n"), refused.hint.as_deref());
         if is_json {
             stderr.document(&json::error(refused.exit.name(), &problems, hint));
@@ -219,7 +239,7 @@ fn tell_interrupted(asked: &Asked, stderr: &Stderr) {
     let is_told = match asked {
         Asked::Run(args, _) => !args.json,
         Asked::Look(look) => !look.is_json(),
-        Asked::Resume(_) | Asked::Demo(_) => false,
+        Asked::Resume(_) | Asked::Mcp(_) | Asked::Demo(_) => false,
     };
     if is_told && std::env::var_os(PARENT_VARIABLE).is_none() {
         resume::tell(|line| stderr.say(line));

@@ -5,11 +5,11 @@ mod reader;
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fanin_protocol::limits::{
-    GROUP_MEMBERS_MAX, INPUT_BYTES_MAX, LABEL_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX, RUN_SLOTS,
+    GROUP_MEMBERS_MAX, INPUT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX, RUN_SLOTS,
 };
 use fanin_protocol::spec::millis;
 use fanin_protocol::{CommandLine, JobLimits, Policy, Resume, text};
@@ -294,8 +294,8 @@ fn line(section: &Section<'_, '_>, task: &str, problems: &mut Problems<'_>) -> O
 
 fn label<'t>(field: &Field<'t, '_>, problems: &mut Problems<'_>) -> Option<&'t str> {
     let label = field.string(problems)?;
-    if label.trim().is_empty() || label.len() > LABEL_BYTES_MAX {
-        field.wrong(format!("must have 1 to {LABEL_BYTES_MAX} bytes; this has {}", label.len()), problems);
+    if let Some(problem) = plan::label_problem(label) {
+        field.wrong(problem, problems);
     }
     Some(label)
 }
@@ -317,12 +317,7 @@ fn common_folder(
 /// A folder, from the manifest's own where it is relative. Whether a task's own exists is found out when it starts.
 fn folder_of(field: &Field<'_, '_>, folder: &Path, problems: &mut Problems<'_>) -> Option<PathBuf> {
     let text = field.string(problems)?;
-    if text.is_empty() || text.contains('\0') {
-        field.wrong("must be the path of a folder", problems);
-        return None;
-    }
-    let path = folder.join(text);
-    path::absolute(&path).map_err(|error| field.wrong(error, problems)).ok()
+    plan::folder(text, folder).map_err(|error| field.wrong(error, problems)).ok()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 
 use fanin_protocol::limits::{GROUP_MEMBERS_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, RUN_SLOTS};
 use fanin_protocol::spec::{SpecError, millis};
@@ -309,11 +309,29 @@ fn inline_tasks(inline: &[Inline], flags: &Flags) -> Result<Vec<Task>, Refused> 
 }
 
 /// A label for a task that nobody named: its text on one line.
-fn label(text: &str, n: usize) -> String {
+pub(crate) fn label(text: &str, n: usize) -> String {
     match text::cut(&text::one_line(text), LABEL_BYTES_MAX) {
         "" => generated_id(n),
         label => label.to_owned(),
     }
+}
+
+/// What is wrong with a label that somebody gave.
+pub(crate) fn label_problem(label: &str) -> Option<String> {
+    let is_fine = !label.trim().is_empty() && label.len() <= LABEL_BYTES_MAX;
+    (!is_fine).then(|| format!("must have 1 to {LABEL_BYTES_MAX} bytes; this has {}", label.len()))
+}
+
+/// The folder that somebody named, from `base` where it is relative. Whether it exists is found out when the task starts.
+///
+/// # Errors
+///
+/// What is wrong with the name.
+pub(crate) fn folder(text: &str, base: &Path) -> Result<PathBuf, String> {
+    if text.is_empty() || text.contains('\0') {
+        return Err("must be the path of a folder".to_owned());
+    }
+    path::absolute(base.join(text)).map_err(|error| error.to_string())
 }
 
 /// The id of the task at place `n` (from 0) that has none of its own.

@@ -95,6 +95,9 @@ pub(crate) fn run(args: &PsArgs, out: &mut dyn Write, warn: &dyn Fn(&str)) -> Re
     match lost.as_slice() {
         [] => {}
         [place] => writeln!(out, "{count} of them have lost their supervisor\n{}", place.way_out())?,
+        [place, ..] if lost.iter().all(|place| place.is_session()) => {
+            writeln!(out, "{count} of them have lost their supervisors\n{}", place.way_out())?;
+        }
         _ => writeln!(out, "{count} of them have lost their supervisor; `fanin resume` lists their runs")?,
     }
     Ok(exit)

@@ -209,7 +209,7 @@ pub(crate) fn owes(folder: &Path) -> Result<bool, LookError> {
 fn owing(folder: &Path) -> Result<Option<(GroupId, Stored)>, LookError> {
     // Cheap to see, and so for all but a few: it ended, and its result was printed.
     let is_over = folder.join(layout::RESULT).exists() && !folder.join(UNPRINTED).exists();
-    if is_over || !crate::stores::is_store(folder) {
+    if is_over || crate::keep::is_session(folder) || !crate::stores::is_store(folder) {
         return Ok(None);
     }
     let stored = read(folder)?;

@@ -184,7 +184,7 @@ fn show_group(
         }
         return Ok(());
     };
-    if !group.is_taken && found.stored.is_interrupted() {
+    if !group.is_taken && found.stored.is_interrupted() && !found.place.is_session() {
         writeln!(out, "its result was not taken; this prints it: fanin resume {}", group.group)?;
     }
     writeln!(out)?;

@@ -127,6 +127,11 @@ impl Place {
         Self { dir: dir.to_owned(), name: text::path(Path::new(name)) }
     }
 
+    /// True where it is a session's, with which nobody goes on.
+    pub(crate) fn is_session(&self) -> bool {
+        keep::is_session(&self.dir)
+    }
+
     /// True where a live process has it.
     ///
     /// # Errors
@@ -330,6 +335,8 @@ pub(crate) fn until_ms(stored: &Stored) -> u64 {
 pub(crate) fn way_out(dir: &Path, name: &str) -> String {
     if dir.join(layout::PLAN).exists() {
         format!("this goes on with it: fanin resume {name}")
+    } else if keep::is_session(dir) {
+        "the agent that it served is gone as well, and nobody goes on with it".to_owned()
     } else {
         "only the program that made it goes on with it, where it opens it again".to_owned()
     }

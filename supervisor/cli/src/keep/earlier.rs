@@ -221,7 +221,10 @@ fn look_up(runs: &Path, name: &str) -> Result<(GroupId, PathBuf), EarlierError> 
     let found: Vec<_> = known.iter().filter(begins).collect();
     match found.as_slice() {
         [run] => Ok((run.group.clone(), run.folder.clone())),
-        [] => Err(EarlierError::Unknown { name: shown(), folder: runs.to_owned(), known: told(&known) }),
+        [] => {
+            let known: Vec<_> = known.iter().filter(|run| run.digits().is_some()).collect();
+            Err(EarlierError::Unknown { name: shown(), folder: runs.to_owned(), known: told(&known) })
+        }
         several => Err(EarlierError::Ambiguous {
             name: shown(),
             count: several.len(),
@@ -236,7 +239,7 @@ pub(super) struct Kept {
     group: GroupId,
     name: String,
     pub(super) folder: PathBuf,
-    /// When its plan was written.
+    /// When it began.
     pub(super) at: SystemTime,
 }
 
@@ -272,10 +275,10 @@ pub(super) fn list(runs: &Path) -> io::Result<Vec<Kept>> {
     Ok(kept)
 }
 
-fn told(known: &[Kept]) -> String {
+fn told(known: &[&Kept]) -> String {
     match known.len() {
         0 => "none is kept there".to_owned(),
-        n => format!("there {}: {}", if n == 1 { "is" } else { "are" }, ids(known.iter())),
+        n => format!("there {}: {}", if n == 1 { "is" } else { "are" }, ids(known.iter().copied())),
     }
 }
 

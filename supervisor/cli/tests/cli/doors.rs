@@ -1,4 +1,4 @@
-//! The same work through the library and through `fanin run`: one effect, and the same words for it (B38).
+//! The same work through the library, `fanin run` and `fanin mcp`: one effect, and the same words for it (B38).
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
 use crate::common::{PATIENCE, Running, fanin, run};
+use crate::mcp::Agent;
 
 /// What tasks do, by their labels; each ends in another way.
 const TASKS: [(&str, &str); 4] = [
@@ -96,11 +97,54 @@ fn through_the_program(head: &str, of_slow: &str) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{} {}", ended.stdout, ended.stderr))
 }
 
+/// The same over MCP, where an answer has the words that say something and leaves out the others.
+fn over_mcp(release: &str, of_slow: &Value) -> Value {
+    let folder = tempdir().unwrap();
+    let tasks = TASKS.map(|(label, line)| {
+        let mut task = json!({ "id": label, "shell": line });
+        if let (true, Some(more)) = (label == "slow", of_slow.as_object()) {
+            task.as_object_mut().unwrap().extend(more.clone());
+        }
+        task
+    });
+    let mut agent = Agent::begun(folder.path());
+    let said = agent.call("task_parallel", &json!({ "tasks": tasks, "release": release }));
+    said["results"][0].clone()
+}
+
+/// What both an answer over MCP and a result say of each task.
+fn words_over_mcp(said: &Value) -> Vec<Value> {
+    let of = |task: &Value| {
+        let word = |name: &str| task.get(name).cloned().unwrap_or_default();
+        json!({
+            "label": word("task"), "status": word("status"), "cause": word("cause"), "code": word("code"),
+            "message": word("message"), "exit_code": word("exit_code"), "signal": word("signal"),
+            "text": if word("output") == "" { Value::Null } else { word("output") },
+        })
+    };
+    said["tasks"].as_array().unwrap_or_else(|| panic!("{said}")).iter().map(of).collect()
+}
+
+/// The words of entries that an answer over MCP has as well.
+fn also_over_mcp(result: &Value) -> Vec<Value> {
+    let kept = ["label", "status", "cause", "code", "message", "exit_code", "signal", "text"];
+    let of = |word: Value| {
+        let all = word.as_object().unwrap().clone();
+        Value::Object(all.into_iter().filter(|(name, _)| kept.contains(&name.as_str())).collect())
+    };
+    words(result).into_iter().map(of).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_and_every_end_have_the_same_words() {
     let library = through_the_library(Some(Duration::from_secs(1)), Policy::ALL).await;
     let program = through_the_program("", "timeout = '1s'");
     assert_eq!(words(&library), words(&program));
+    let mcp = tokio::task::spawn_blocking(|| over_mcp("all", &json!({ "timeout": "1s" }))).await.unwrap();
+    assert_eq!(also_over_mcp(&library), words_over_mcp(&mcp));
+    for word in ["outcome", "counts"] {
+        assert_eq!(library[word], mcp[word], "{word}");
+    }
     for word in ["outcome", "counts", "stopped_by"] {
         assert_eq!(library[word], program[word], "{word}");
     }

@@ -21,6 +21,10 @@ mod large;
 #[cfg(test)]
 mod manifests;
 #[cfg(test)]
+mod mcp;
+#[cfg(test)]
+mod mcp_clients;
+#[cfg(test)]
 mod nested;
 #[cfg(test)]
 mod notice;

@@ -1,0 +1,208 @@
+//! `fanin mcp`: serves one agent on standard input and output. It makes jobs of tasks as a manifest's are made, and keeps
+//! them in a store of the session's own, which is there from the first launch on and not before.
+
+use std::env;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fanin_mcp::{End, Host, Problem, ServeError, StartFailed, Task};
+use fanin_protocol::limits::{AGENT_DEPTH_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX};
+use fanin_protocol::spec::millis;
+use fanin_protocol::{
+    CommandLine, JobLimits, LayoutError, PARENT_VARIABLE, ParentMark, Profile, SessionId, layout,
+};
+use fanin_sqlite::{Options, SqliteJournal};
+use fanin_subprocess::SubprocessRunner;
+use fanin_supervisor::{JobSpec, StartError, Supervisor};
+
+use crate::args::Flags;
+use crate::drive;
+use crate::duration;
+use crate::exit::Exit;
+use crate::keep;
+use crate::plan::{self, Common, Draft, Refused};
+use crate::signals::{Signal, Signals};
+use crate::stderr::Stderr;
+
+/// The words of `fanin mcp`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct McpArgs {
+    /// Keep the jobs' records and outputs in memory alone: nothing of them is left afterwards
+    #[arg(long)]
+    no_store: bool,
+}
+
+/// A server that may begin.
+#[derive(Debug)]
+pub(crate) struct Served {
+    session: SessionId,
+    /// Where stores are; `None` for memory.
+    state: Option<Result<PathBuf, LayoutError>>,
+    may_launch: bool,
+}
+
+/// Looks where it is. Nothing is made and nothing is locked.
+///
+/// # Errors
+///
+/// [`Refused`] where the mark of a job around it is damaged.
+pub(crate) fn prepare(args: &McpArgs) -> Result<Served, Refused> {
+    let parent = ParentMark::read(env::var_os(PARENT_VARIABLE).as_deref());
+    let parent = parent.map_err(|error| Refused::one(error.to_string()))?;
+    Ok(Served {
+        session: SessionId::from_uuid(uuid::Uuid::new_v4().into_bytes()),
+        state: (!args.no_store).then(|| layout::state(|name| env::var_os(name))),
+        may_launch: parent.is_none_or(|parent| parent.depth < AGENT_DEPTH_MAX),
+    })
+}
+
+/// Serves until the client is gone or a signal comes.
+///
+/// # Errors
+///
+/// [`ServeError`] where whoever is there does not speak MCP.
+pub(crate) async fn serve(served: Served, mut signals: Signals, stderr: &Stderr) -> Result<Exit, ServeError> {
+    if io::stdin().is_terminal() {
+        stderr.say("fanin: an agent speaks MCP here, on standard input and output; docs/mcp.md says how it is set up");
+    }
+    let came = Arc::new(Mutex::new(None));
+    let told = {
+        let came = Arc::clone(&came);
+        async move {
+            let signal = signals.next().await;
+            came.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(signal);
+        }
+    };
+    let goodbye = fanin_mcp::serve(served, (tokio::io::stdin(), tokio::io::stdout()), told).await?;
+    let signal: Option<Signal> = *came.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(match (goodbye.unreaped, goodbye.end, signal) {
+        (true, ..) => Exit::Unreaped,
+        (false, End::Told, Some(signal)) => Exit::Signal(signal),
+        (false, End::Told | End::ClientGone, _) => Exit::Done,
+    })
+}
+
+impl Host for Served {
+    fn jobs(&self, tasks: Vec<Task>) -> Result<Vec<JobSpec>, Vec<Problem>> {
+        let here = |key: &str, what: String| Problem { index: 0, key: key.to_owned(), what };
+        let base = env::current_dir().map_err(|error| vec![here("cwd", error.to_string())])?;
+        let ids: Vec<_> = tasks.iter().map(|task| task.id.as_deref()).collect();
+        let id_problem = |(index, what)| Problem { index, key: "id".to_owned(), what };
+        let mut problems: Vec<_> = plan::id_problems(&ids, "id").into_iter().map(id_problem).collect();
+        let mut jobs = Vec::with_capacity(tasks.len());
+        for (index, task) in tasks.into_iter().enumerate() {
+            let mut found = Found { index, problems: Vec::new() };
+            let made = found.draft(task, &base).and_then(|draft| {
+                let task = Common::default().task(draft, &Flags::default());
+                task.map_err(|error| found.wrong(error.field, error.problem)).ok()
+            });
+            jobs.extend(made.map(drive::job));
+            problems.append(&mut found.problems);
+        }
+        if problems.is_empty() { Ok(jobs) } else { Err(problems) }
+    }
+
+    async fn start(&self) -> Result<Supervisor, StartFailed> {
+        let runner = SubprocessRunner::with_shim(drive::SELF);
+        let mut builder = Supervisor::builder().runner(runner).profile(Profile::Agent);
+        let Some(state) = &self.state else { return builder.start().await.map_err(|error| failed(&error)) };
+        let no_state = |what: String| StartFailed {
+            code: "no_state_folder",
+            message: format!("{what}; the server can be started as `fanin mcp --no-store`"),
+        };
+        let state = state.as_ref().map_err(|error| no_state(error.to_string()))?;
+        let folder = keep::session(state, &self.session)
+            .map_err(|error| no_state(format!("{} cannot be used: {error}", state.display())))?;
+        let started = match SqliteJournal::open(&folder, &Options::default()) {
+            Ok(store) => {
+                builder = builder.journal(store);
+                builder.start().await
+            }
+            Err(error) => Err(StartError::Store(error)),
+        };
+        started.map_err(|error| {
+            // The next launch makes it again. The first error is told.
+            let _ = std::fs::remove_dir_all(&folder);
+            failed(&error)
+        })
+    }
+
+    fn session(&self) -> SessionId {
+        self.session.clone()
+    }
+
+    fn may_launch(&self) -> bool {
+        self.may_launch
+    }
+}
+
+fn failed(error: &StartError) -> StartFailed {
+    StartFailed { code: error.code(), message: error.to_string() }
+}
+
+/// What is wrong with one task.
+struct Found {
+    index: usize,
+    problems: Vec<Problem>,
+}
+
+impl Found {
+    fn wrong(&mut self, key: &str, what: impl ToString) {
+        self.problems.push(Problem { index: self.index, key: key.to_owned(), what: what.to_string() });
+    }
+
+    /// The task before what holds for all tasks is added; `None` where it names nothing to run.
+    fn draft(&mut self, task: Task, base: &Path) -> Option<Draft> {
+        if let Some(problem) = task.label.as_deref().and_then(plan::label_problem) {
+            self.wrong("label", problem);
+        }
+        let limits = self.limits(&task);
+        let cwd = task
+            .cwd
+            .and_then(|cwd| plan::folder(&cwd, base).map_err(|problem| self.wrong("cwd", problem)).ok());
+        let output_bytes_max = task.output_bytes_max;
+        if output_bytes_max.is_some_and(|bytes| !(1..=OUTPUT_BYTES_MAX_MAX).contains(&bytes)) {
+            self.wrong("output_bytes_max", format!("must be from 1 to {OUTPUT_BYTES_MAX_MAX}"));
+        }
+        let line = match (task.command, task.shell) {
+            (Some(command), None) => CommandLine::Argv(command),
+            (None, Some(shell)) => CommandLine::Shell(shell),
+            (Some(_), Some(_)) => {
+                self.wrong("shell", "`command` is there as well; keep one of the two");
+                return None;
+            }
+            (None, None) => {
+                self.wrong("", "neither `command` nor `shell`; add one, like \"shell\": \"cargo check\"");
+                return None;
+            }
+        };
+        let written = match &line {
+            CommandLine::Argv(words) => words.join(" "),
+            CommandLine::Shell(line) => line.clone(),
+        };
+        let label = task.label.or_else(|| task.id.clone());
+        let label = label.unwrap_or_else(|| plan::label(&written, self.index));
+        Some(Draft { id: task.id, label, line, cwd, env: task.env, limits, output_bytes_max })
+    }
+
+    fn limits(&mut self, task: &Task) -> JobLimits {
+        let mut time = |key: &str, text: &Option<String>| {
+            let parsed = duration::parse_limit(text.as_deref()?);
+            parsed.map(millis).map_err(|error| self.wrong(key, error)).ok()
+        };
+        let limits = JobLimits {
+            run_ms: time("timeout", &task.timeout),
+            idle_ms: time("idle", &task.idle),
+            queue_ms: time("queue_timeout", &task.queue_timeout),
+            start_ms: time("start_timeout", &task.start_timeout),
+            total_ms: time("total_timeout", &task.total_timeout),
+            ..JobLimits::NONE
+        };
+        let retries = task.retries.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        if retries.is_some_and(|n| n > RETRIES_MAX) {
+            self.wrong("retries", format!("must be from 0 to {RETRIES_MAX}"));
+        }
+        JobLimits { retries, ..limits }
+    }
+}

@@ -1,0 +1,438 @@
+//! `fanin mcp` as an agent starts it: lines of JSON on its standard input and output, and nothing else there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::{TempDir, tempdir};
+
+use crate::common::{PATIENCE, Running, fanin, made, send, wait};
+
+/// What a server may take to end (14.10), and what the start of a process costs on a busy machine.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+
+/// An agent's side.
+pub(crate) struct Agent {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    /// Answers to others than whoever was waited for.
+    others: Vec<Value>,
+    next: u64,
+}
+
+impl Agent {
+    /// An agent that has begun its session, with the state folder below `folder`.
+    pub(crate) fn begun(folder: &Path) -> Self {
+        Self::begun_as(fanin(folder, &["mcp"]))
+    }
+
+    fn begun_as(command: Command) -> Self {
+        let mut agent = Self::start(command);
+        let begin = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        let id = agent.ask("initialize", &begin);
+        let begun = agent.answer(id);
+        assert_eq!(begun["result"]["protocolVersion"], "2025-06-18", "{begun}");
+        agent.line(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
+        agent
+    }
+
+    fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (sent, lines) = mpsc::channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sent.send(line)));
+        let stdin = child.stdin.take();
+        Self { child, stdin, lines, others: Vec::new(), next: 0 }
+    }
+
+    fn line(&mut self, line: &str) {
+        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> u64 {
+        self.next += 1;
+        let request = json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params });
+        self.line(&request.to_string());
+        self.next
+    }
+
+    fn begin(&mut self, tool: &str, arguments: &Value) -> u64 {
+        self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }))
+    }
+
+    /// The answer to a request; what else comes before it is a message as well.
+    fn answer(&mut self, id: u64) -> Value {
+        if let Some(place) = self.others.iter().position(|other| other["id"] == id) {
+            return self.others.swap_remove(place);
+        }
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no answer to {id}"));
+            let message: Value =
+                serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line:?}"));
+            assert_eq!(message["jsonrpc"], "2.0", "{line}");
+            if message["id"] == id {
+                return message;
+            }
+            self.others.push(message);
+        }
+    }
+
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let id = self.begin(tool, arguments);
+        self.answer(id)["result"]["structuredContent"].clone()
+    }
+
+    /// Closes the input, and waits for the end: its exit code, what it took, and what it wrote on standard error.
+    fn leave(mut self) -> (Option<i32>, Duration, String) {
+        self.stdin = None;
+        self.end()
+    }
+
+    fn end(mut self) -> (Option<i32>, Duration, String) {
+        let begun = Instant::now();
+        let status = wait(&mut self.child);
+        let took = begun.elapsed();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (status.code(), took, said)
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The folders of runs below a test's own folder.
+fn runs(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder.join(".state/runs")) else { return Vec::new() };
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// A task that notes its process and goes on for a long time.
+fn long(folder: &Path, name: &str) -> Value {
+    let shell = format!("echo $$ > {name}.new && mv {name}.new {name} && exec sleep 600");
+    json!({ "shell": shell, "background": true, "cwd": folder })
+}
+
+/// The process that such a task has noted.
+fn noted(folder: &Path, name: &str) -> u32 {
+    made(folder, name);
+    fs::read_to_string(folder.join(name)).unwrap().trim().parse().unwrap()
+}
+
+fn lives(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+/// What `fanin` with these words prints there.
+fn shown(folder: &TempDir, words: &[&str]) -> String {
+    let ended = Running::start(fanin(folder.path(), words)).end();
+    assert_eq!(ended.code, Some(0), "{words:?}: {}", ended.stderr);
+    ended.stdout
+}
+
+#[test]
+fn commands_are_run_and_kept_from_the_first_launch_on() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun(folder.path());
+    let id = agent.ask("tools/list", &json!({}));
+    assert_eq!(agent.answer(id)["result"]["tools"].as_array().map(Vec::len), Some(6));
+    assert_eq!(agent.call("jobs", &json!({}))["jobs"], json!([]));
+    assert!(!folder.path().join(".state").exists(), "nothing is made before the first launch");
+    let tasks = json!({ "tasks": [
+        { "shell": "echo \"$WHO\"; pwd", "env": { "WHO": "me" }, "cwd": folder.path(), "timeout": "1m" },
+        { "id": "bad", "command": ["sh", "-c", "echo oh >&2; exit 7"] },
+    ] });
+    let said = agent.call("task_parallel", &tasks);
+    let of = |place: usize| said["results"][0]["tasks"][place].clone();
+    let here = folder.path().canonicalize().unwrap();
+    assert_eq!(of(0)["output"], format!("me\n{}\n", here.display()), "{said}");
+    assert_eq!(
+        (&of(1)["task"], &of(1)["exit_code"], &of(1)["output"]),
+        (&json!("bad"), &json!(7), &json!("oh\n"))
+    );
+    assert_eq!(of(0)["task"], "echo \"$WHO\"; pwd", "named by its line");
+    let (code, took, stderr) = agent.leave();
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(took < ENDS_WITHIN, "{took:?}");
+    // What was run can be looked at afterwards.
+    let kept = runs(folder.path());
+    assert!(kept.len() == 1 && kept[0].starts_with("ses_"), "{kept:?}");
+    let listed = shown(&folder, &["ps", "--all"]);
+    assert!(listed.contains("bad") && listed.contains("completed"), "{listed}");
+    let job = of(1)["job"].as_str().unwrap().to_owned();
+    assert_eq!(shown(&folder, &["output", &job]), "oh\n");
+}
+
+#[test]
+fn a_client_that_goes_takes_its_jobs_along_within_two_seconds() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun(folder.path());
+    // One that does not listen to a polite stop.
+    let deaf = "trap '' TERM; echo $$ > deaf.new; mv deaf.new deaf; while :; do sleep 1; done";
+    agent.call("subagent", &json!({ "shell": deaf, "background": true, "cwd": folder.path() }));
+    agent.call("subagent", &long(folder.path(), "first"));
+    // And one in the middle of a call.
+    let mut call = long(folder.path(), "second");
+    call["background"] = json!(false);
+    agent.begin("subagent", &call);
+    let pids = ["deaf", "first", "second"].map(|name| noted(folder.path(), name));
+    assert!(pids.into_iter().all(lives));
+    let (code, took, stderr) = agent.leave();
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(took < ENDS_WITHIN, "{took:?}");
+    assert!(!pids.into_iter().any(lives), "something of it still runs");
+    let events = shown(&folder, &["events", "--json"]);
+    assert!(events.contains("client_gone") && events.contains("store.closed"), "{events}");
+    assert_eq!(shown(&folder, &["ps"]), "no jobs; --all shows what is over\n");
+}
+
+// Its jobs can be seen before the call that launched them knows of it.
+#[test]
+fn whoever_sees_a_job_can_stop_it_by_its_id() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun(folder.path());
+    for _ in 0..40 {
+        let call = agent.begin("subagent", &json!({ "shell": "exec sleep 600" }));
+        let seen = loop {
+            let listed = agent.call("jobs", &json!({ "status": "running" }));
+            if let Some(job) = listed["jobs"].as_array().unwrap().first() {
+                break job["job"].clone();
+            }
+        };
+        let said = agent.call("job_cancel", &json!({ "ids": [seen] }));
+        assert_eq!(said["stops"][0]["stop"], "stopping", "{said}");
+        let said = agent.answer(call)["result"]["structuredContent"].clone();
+        assert_eq!(said["results"][0]["tasks"][0]["cause"], "user", "{said}");
+    }
+}
+
+// As `printf ... | fanin mcp` does it.
+#[test]
+fn all_that_was_asked_before_the_end_of_the_input_is_answered() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun(folder.path());
+    let list = agent.ask("tools/list", &json!({}));
+    let call = agent.begin("subagent", &json!({ "shell": "echo hi" }));
+    let unknown = agent.begin("nobody", &json!({}));
+    agent.stdin = None;
+    assert_eq!(agent.answer(list)["result"]["tools"].as_array().map(Vec::len), Some(6));
+    assert_eq!(agent.answer(unknown)["error"]["code"], -32602);
+    let said = agent.answer(call);
+    assert_eq!(said["result"]["structuredContent"]["results"][0]["tasks"][0]["output"], "hi\n", "{said}");
+    assert_eq!(agent.leave().0, Some(0));
+}
+
+#[test]
+fn a_client_that_reads_no_more_is_gone_though_its_input_is_open() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun(folder.path());
+    agent.call("subagent", &long(folder.path(), "job"));
+    let pid = noted(folder.path(), "job");
+    // The thread that reads ends with the first line that nobody takes, and its end of the pipe goes with it.
+    let (_, nobody) = mpsc::channel();
+    agent.lines = nobody;
+    let begun = Instant::now();
+    while agent.child.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < PATIENCE, "it serves nobody");
+        agent.next += 1;
+        let ping = json!({ "jsonrpc": "2.0", "id": agent.next, "method": "ping" });
+        // It may be gone by now.
+        let _ = writeln!(agent.stdin.as_mut().unwrap(), "{ping}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (code, _, stderr) = agent.end();
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(!lives(pid));
+}
+
+#[test]
+fn a_signal_ends_it_as_a_shutdown() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun(folder.path());
+    agent.call("subagent", &long(folder.path(), "job"));
+    let pid = noted(folder.path(), "job");
+    send(agent.child.id(), "TERM");
+    let (code, took, stderr) = agent.end();
+    assert_eq!(code, Some(143), "{stderr}");
+    assert!(took < ENDS_WITHIN && !lives(pid), "{took:?}");
+    let events = shown(&folder, &["events", "--json"]);
+    assert!(events.contains("shutdown") && !events.contains("client_gone"), "{events}");
+}
+
+#[test]
+fn one_that_is_killed_leaves_no_process_and_nothing_to_resume() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun(folder.path());
+    agent.call("subagent", &long(folder.path(), "job"));
+    let pid = noted(folder.path(), "job");
+    agent.child.kill().unwrap();
+    agent.child.wait().unwrap();
+    let end = Instant::now() + PATIENCE;
+    while lives(pid) {
+        assert!(Instant::now() < end, "its job outlives it");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let listed = Running::start(fanin(folder.path(), &["ps"])).end();
+    assert!(listed.stdout.contains("nobody goes on with it"), "{}", listed.stdout);
+    assert!(!listed.stderr.contains("fanin resume"), "{}", listed.stderr);
+    assert!(shown(&folder, &["show"]).contains("nobody goes on with it"));
+    let ended = Running::start(fanin(folder.path(), &["resume"])).end();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), "fanin: no run was interrupted\n"));
+    // Nor does it stand in the way of what can be run again.
+    let ended = Running::start(fanin(folder.path(), &["run", "--again", "abcd"])).end();
+    assert!(ended.stderr.contains("none is kept there"), "{}", ended.stderr);
+}
+
+#[test]
+fn two_hundred_visits_leave_nothing() {
+    let folder = tempdir().unwrap();
+    let path = folder.path();
+    let visit = |n: usize| {
+        let mut agent = Agent::begun(path);
+        match n % 20 {
+            // In the middle of a call that launched something.
+            0 => {
+                let mut call = long(path, &format!("job{n}"));
+                call["background"] = json!(false);
+                agent.begin("subagent", &call);
+                noted(path, &format!("job{n}"));
+            }
+            // In the middle of others.
+            1..5 => drop(agent.begin("wait_for_subagents", &json!({}))),
+            5..10 => drop(agent.ask("tools/list", &json!({}))),
+            _ => {}
+        }
+        let (code, _, stderr) = agent.leave();
+        assert_eq!(code, Some(0), "visit {n}: {stderr}");
+    };
+    std::thread::scope(|scope| {
+        for first in 0..4 {
+            scope.spawn(move || (first..200).step_by(4).filter(|n| n % 20 != 0).for_each(visit));
+        }
+    });
+    assert_eq!(runs(path), Vec::<String>::new());
+    (0..200).step_by(20).for_each(visit);
+    let pids = (0..200).step_by(20).map(|n| noted(path, &format!("job{n}")));
+    assert!(!pids.into_iter().any(lives), "a job lives on");
+    assert_eq!(runs(path).len(), 10, "only those that launched something have a folder");
+    assert_eq!(shown(&folder, &["ps"]), "no jobs; --all shows what is over\n");
+}
+
+// Some clients start a server twice, the first time to look what it speaks.
+#[test]
+fn servers_of_one_folder_do_not_see_each_other() {
+    let folder = tempdir().unwrap();
+    let mut both = [Agent::begun(folder.path()), Agent::begun(folder.path())];
+    let mut groups = BTreeSet::new();
+    for agent in &mut both {
+        let said = agent.call("subagent", &json!({ "shell": "echo hi", "key": "same" }));
+        assert_eq!(said["summary"].as_str().unwrap().split(',').next(), Some("1 of 1 completed"), "{said}");
+        groups.insert(said["results"][0]["tasks"][0]["job"].to_string());
+    }
+    assert_eq!(groups.len(), 2);
+    for agent in both {
+        assert_eq!(agent.leave().0, Some(0));
+    }
+}
+
+#[test]
+fn a_job_has_no_input_and_takes_none_of_the_servers() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun(folder.path());
+    let cat = agent.begin("subagent", &json!({ "shell": "cat; echo end" }));
+    let next = agent.begin("subagent", &json!({ "shell": "echo next" }));
+    for (id, output) in [(cat, "end\n"), (next, "next\n")] {
+        let said = agent.answer(id);
+        let said = &said["result"]["structuredContent"];
+        assert_eq!(said["results"][0]["tasks"][0]["output"], output, "{said}");
+    }
+}
+
+#[test]
+fn tasks_are_refused_as_those_of_a_manifest_are() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun(folder.path());
+    let huge = "x".repeat(2 * 1024 * 1024);
+    for (task, words) in [
+        (json!({}), "neither `command` nor `shell`"),
+        (json!({ "shell": "a", "command": ["b"] }), "shell: `command` is there as well"),
+        (json!({ "command": [] }), "command: "),
+        (json!({ "shell": huge }), "shell: "),
+        (json!({ "shell": "a", "timeout": "soon" }), "timeout: `soon` is no duration"),
+        (json!({ "shell": "a", "timeout": "0s" }), "timeout: `0s` would end it before it began"),
+        (json!({ "shell": "a", "retries": 51 }), "retries: must be from 0 to 50"),
+        (json!({ "shell": "a", "retries": -1 }), "invalid value"),
+        (json!({ "shell": "a", "output_bytes_max": 0 }), "output_bytes_max: must be from 1 to"),
+        (json!({ "shell": "a", "label": " " }), "label: must have 1 to 200 bytes"),
+        (json!({ "shell": "a", "id": "a b" }), "id: "),
+        (json!({ "shell": "a", "cwd": "" }), "cwd: must be the path of a folder"),
+        (json!({ "shell": "a", "env": { "A=B": "c" } }), "env"),
+        (json!({ "shell": "a", "stdin": "b" }), "unknown field `stdin`"),
+    ] {
+        let said = agent.call("subagent", &task);
+        let message = said["error"]["message"].as_str().unwrap_or_else(|| panic!("{words}: {said}"));
+        assert!(message.contains(words) && message.len() < 1_000, "{words}: {message}");
+    }
+    let twice = json!({ "tasks": [{ "id": "a", "shell": "x" }, { "id": "a", "shell": "y" }] });
+    let said = agent.call("task_parallel", &twice);
+    assert_eq!(said["error"]["code"], "bad_tasks", "{said}");
+    assert!(said["error"]["message"].as_str().unwrap().starts_with("tasks[1].id: "), "{said}");
+    assert!(!folder.path().join(".state").exists(), "nothing was started");
+}
+
+#[test]
+fn inside_of_a_job_there_is_no_tool_that_launches() {
+    let folder = tempdir().unwrap();
+    let mut command = fanin(folder.path(), &["mcp"]);
+    command.env("FANIN_PARENT", "run/job_1/2/1");
+    let mut agent = Agent::begun_as(command);
+    let id = agent.ask("tools/list", &json!({}));
+    let tools = agent.answer(id)["result"]["tools"].clone();
+    let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["wait_for_subagents", "jobs", "message", "job_cancel"]);
+    assert_eq!(agent.call("subagent", &json!({ "shell": "true" }))["error"]["code"], "worker");
+    drop(agent);
+    let mut command = fanin(folder.path(), &["mcp"]);
+    command.env("FANIN_PARENT", "damaged");
+    assert_eq!(Running::start(command).end().code, Some(2));
+}
+
+#[test]
+fn without_a_store_nothing_is_left_and_without_a_folder_it_is_refused() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun_as(fanin(folder.path(), &["mcp", "--no-store"]));
+    let said = agent.call("subagent", &json!({ "shell": "echo hi" }));
+    assert_eq!(said["results"][0]["tasks"][0]["output"], "hi\n");
+    assert_eq!(agent.leave().0, Some(0));
+    assert!(!folder.path().join(".state").exists());
+    let mut command = fanin(folder.path(), &["mcp"]);
+    fs::write(folder.path().join("file"), "").unwrap();
+    command.env("FANIN_STATE_DIR", folder.path().join("file"));
+    let mut agent = Agent::begun_as(command);
+    let error = agent.call("subagent", &json!({ "shell": "echo hi" }))["error"].clone();
+    assert_eq!(error["code"], "no_state_folder");
+    assert!(error["message"].as_str().unwrap().contains("fanin mcp --no-store"), "{error}");
+}
+
+#[test]
+fn whoever_speaks_something_else_is_told_and_nothing_is_started() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::start(fanin(folder.path(), &["mcp"]));
+    agent.line("what is this");
+    agent.line(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
+    let (code, _, stderr) = agent.end();
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.starts_with("error: the client did not begin a session of MCP"), "{stderr}");
+}

@@ -1,0 +1,312 @@
+//! The arguments of a call: read strictly, and refused with the place and what would be right.
+
+use fanin_protocol::limits::{
+    AGENT_GROUP_MAX, AGENT_GROUP_MIN, AGENT_PROMPT_BYTES_MAX, MCP_BLOCK, MCP_IDS_MAX, MCP_PAGE_BYTES_MAX,
+};
+use fanin_protocol::{GroupId, Lifetime, Policy, Status};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::fault::ToolError;
+use crate::host::{Problem, Task};
+
+/// What a call has said.
+pub(crate) type Arguments = serde_json::Map<String, Value>;
+
+/// Keys of a task that need an agent.
+const AGENT_KEYS: [&str; 2] = ["agent", "prompt"];
+
+/// What is launched.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) background: bool,
+    pub(crate) key: Option<GroupId>,
+    pub(crate) policy: Policy,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct How {
+    #[serde(default)]
+    background: bool,
+    key: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parallel {
+    tasks: Vec<Value>,
+    #[serde(default)]
+    background: bool,
+    key: Option<String>,
+    #[serde(default)]
+    release: Release,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Release {
+    #[default]
+    All,
+    FailFast,
+    Any,
+}
+
+/// The words of `wait_for_subagents`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wait {
+    #[serde(default)]
+    pub(crate) ids: Vec<String>,
+    pub(crate) timeout_seconds: Option<u64>,
+}
+
+/// The words of `jobs`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Jobs {
+    pub(crate) job: Option<String>,
+    pub(crate) offset: Option<u64>,
+    pub(crate) max_bytes: Option<usize>,
+    pub(crate) status: Option<Status>,
+    pub(crate) from: Option<Lifetime>,
+    pub(crate) limit: Option<usize>,
+}
+
+/// The words of `message`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Message {
+    pub(crate) job: String,
+    pub(crate) text: String,
+}
+
+/// The words of `job_cancel`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cancel {
+    pub(crate) ids: Vec<String>,
+}
+
+fn refused(what: impl Into<String>) -> ToolError {
+    ToolError::Arguments(what.into())
+}
+
+fn read<T: DeserializeOwned>(arguments: Arguments) -> Result<T, ToolError> {
+    serde_json::from_value(Value::Object(arguments)).map_err(|error| refused(error.to_string()))
+}
+
+fn check<T: PartialOrd + std::fmt::Display>(key: &str, given: T, (min, max): (T, T)) -> Result<T, ToolError> {
+    if given < min || given > max {
+        return Err(refused(format!("{key}: {given} is not from {min} to {max}")));
+    }
+    Ok(given)
+}
+
+impl Launch {
+    /// One task, its keys beside the others.
+    pub(crate) fn one(mut arguments: Arguments) -> Result<Self, ToolError> {
+        let how = ["background", "key"].into_iter();
+        let how = how.filter_map(|key| arguments.remove_entry(key)).collect();
+        let How { background, key } = read(how)?;
+        let task = task(0, Value::Object(arguments)).map_err(|error| match error {
+            Wrong::NoAgent(key) => ToolError::NoAgent(key),
+            Wrong::Other(problem) => refused(problem.what),
+        })?;
+        Ok(Self { tasks: vec![task], background, key: key_of(key)?, policy: Policy::ALL })
+    }
+
+    /// Several tasks.
+    pub(crate) fn several(arguments: Arguments) -> Result<Self, ToolError> {
+        let Parallel { tasks: given, background, key, release } = read(arguments)?;
+        let count = given.len();
+        if !(AGENT_GROUP_MIN..=AGENT_GROUP_MAX).contains(&count) {
+            let way_out = if count == 1 { "; `subagent` runs a single one" } else { "" };
+            return Err(refused(format!(
+                "tasks: {count} given; {AGENT_GROUP_MIN} to {AGENT_GROUP_MAX} are allowed{way_out}"
+            )));
+        }
+        let (mut tasks, mut problems) = (Vec::with_capacity(count), Vec::new());
+        for (index, value) in given.into_iter().enumerate() {
+            match task(index, value) {
+                Ok(task) => tasks.push(task),
+                Err(Wrong::NoAgent(key)) => return Err(ToolError::NoAgent(format!("tasks[{index}].{key}"))),
+                Err(Wrong::Other(problem)) => problems.push(problem),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(ToolError::Tasks(problems));
+        }
+        let policy = match release {
+            Release::All => Policy::ALL,
+            Release::FailFast => Policy::FAIL_FAST,
+            Release::Any => Policy::ANY,
+        };
+        Ok(Self { tasks, background, key: key_of(key)?, policy })
+    }
+}
+
+/// What is wrong with a task.
+enum Wrong {
+    NoAgent(String),
+    Other(Problem),
+}
+
+fn task(index: usize, value: Value) -> Result<Task, Wrong> {
+    let asks = |key: &&&str| value.get(**key).is_some();
+    if let Some(key) = AGENT_KEYS.iter().find(asks) {
+        return Err(Wrong::NoAgent((*key).to_owned()));
+    }
+    let problem = |error: serde_json::Error| Problem { index, key: String::new(), what: error.to_string() };
+    serde_json::from_value(value).map_err(|error| Wrong::Other(problem(error)))
+}
+
+fn key_of(key: Option<String>) -> Result<Option<GroupId>, ToolError> {
+    let parse = |key: String| GroupId::parse(&key).map_err(|error| refused(format!("key: {error}")));
+    key.map(parse).transpose()
+}
+
+impl Wait {
+    pub(crate) fn read(arguments: Arguments) -> Result<Self, ToolError> {
+        let wait: Self = read(arguments)?;
+        check("ids", wait.ids.len(), (0, MCP_IDS_MAX))?;
+        if let Some(seconds) = wait.timeout_seconds {
+            check("timeout_seconds", seconds, (1, MCP_BLOCK.as_secs()))?;
+        }
+        Ok(wait)
+    }
+}
+
+impl Jobs {
+    pub(crate) fn read(arguments: Arguments) -> Result<Self, ToolError> {
+        let jobs: Self = read(arguments)?;
+        let of_output = [jobs.offset.map(|_| "offset"), jobs.max_bytes.map(|_| "max_bytes")];
+        let of_list = [jobs.status.map(|_| "status"), jobs.from.map(|_| "from"), jobs.limit.map(|_| "limit")];
+        let stray = if jobs.job.is_some() { of_list.into_iter().flatten().next() } else { None };
+        if let Some(key) = stray {
+            return Err(refused(format!("{key}: is for a list; leave it out, or leave out `job`")));
+        }
+        if let Some(key) = of_output.into_iter().flatten().next().filter(|_| jobs.job.is_none()) {
+            return Err(refused(format!("{key}: is for the output of a job; name it with `job`")));
+        }
+        if let Some(max) = jobs.max_bytes {
+            check("max_bytes", max, (1, MCP_PAGE_BYTES_MAX))?;
+        }
+        if let Some(limit) = jobs.limit {
+            check("limit", limit, (1, MCP_IDS_MAX))?;
+        }
+        Ok(jobs)
+    }
+}
+
+impl Message {
+    pub(crate) fn read(arguments: Arguments) -> Result<Self, ToolError> {
+        let message: Self = read(arguments)?;
+        if message.text.trim().is_empty() {
+            return Err(refused("text: is empty; write what there is more to do"));
+        }
+        let (bytes, max) = (message.text.len(), AGENT_PROMPT_BYTES_MAX);
+        if bytes > max {
+            return Err(refused(format!(
+                "text: {bytes} bytes; at most {max} are allowed: put the rest into a file"
+            )));
+        }
+        Ok(message)
+    }
+}
+
+impl Cancel {
+    pub(crate) fn read(arguments: Arguments) -> Result<Self, ToolError> {
+        let cancel: Self = read(arguments)?;
+        check("ids", cancel.ids.len(), (1, MCP_IDS_MAX))?;
+        Ok(cancel)
+    }
+}
+
+/// An id as it is shown where it is wrong.
+pub(crate) fn shown(text: &str) -> String {
+    let text = fanin_protocol::text::one_line(text);
+    fanin_protocol::text::cut(&text, fanin_protocol::limits::ID_BYTES_MAX).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Any JSON, with the keys of the tools among those of its objects.
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            ".{0,20}".prop_map(Value::from),
+            Just(Value::from("all")),
+        ];
+        leaf.prop_recursive(4, 64, 9, |inner| {
+            let key = prop_oneof![
+                prop::sample::select(vec![
+                    "tasks",
+                    "shell",
+                    "command",
+                    "id",
+                    "ids",
+                    "key",
+                    "background",
+                    "release",
+                    "env",
+                    "job",
+                    "text",
+                    "offset",
+                    "max_bytes",
+                    "limit",
+                    "from",
+                    "status",
+                    "timeout_seconds",
+                    "timeout",
+                    "agent",
+                    "prompt",
+                ])
+                .prop_map(str::to_owned),
+                ".{0,8}",
+            ];
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..9).prop_map(Value::from),
+                prop::collection::vec((key, inner), 0..6)
+                    .prop_map(|pairs| Value::Object(pairs.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// A refusal is short enough to be read, and says something.
+    fn told<T: std::fmt::Debug>(read: Result<T, ToolError>) {
+        if let Err(error) = read {
+            let fault = error.fault();
+            assert!(!fault.message.is_empty() && fault.message.len() < 20_000, "{fault:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_arguments_are_read_or_refused(value in any_json()) {
+            let arguments = value.as_object().cloned().unwrap_or_default();
+            let one = Launch::one(arguments.clone());
+            if let Ok(launch) = &one {
+                prop_assert_eq!(launch.tasks.len(), 1);
+            }
+            told(one);
+            let several = Launch::several(arguments.clone());
+            if let Ok(launch) = &several {
+                prop_assert!((AGENT_GROUP_MIN..=AGENT_GROUP_MAX).contains(&launch.tasks.len()));
+            }
+            told(several);
+            told(Wait::read(arguments.clone()));
+            told(Jobs::read(arguments.clone()));
+            told(Message::read(arguments.clone()));
+            told(Cancel::read(arguments));
+        }
+    }
+}

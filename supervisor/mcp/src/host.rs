@@ -1,0 +1,86 @@
+//! What a server needs from the program that it is part of.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use fanin_supervisor::{JobSpec, Supervisor};
+use serde::Deserialize;
+
+/// A task as a model wrote it: the keys of a manifest's `[[task]]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// Its name in the call.
+    pub id: Option<String>,
+    /// Its name for people; the id unless set.
+    pub label: Option<String>,
+    /// A program and its arguments.
+    pub command: Option<Vec<String>>,
+    /// A line for the shell.
+    pub shell: Option<String>,
+    /// The folder it runs in.
+    pub cwd: Option<String>,
+    /// Variables beside the present environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// How long one run of it may take, as `30s`.
+    pub timeout: Option<String>,
+    /// How long it may show no sign of work.
+    pub idle: Option<String>,
+    /// How long it may wait for its start.
+    pub queue_timeout: Option<String>,
+    /// How long its start may take.
+    pub start_timeout: Option<String>,
+    /// How long all of its runs may take.
+    pub total_timeout: Option<String>,
+    /// Tries after the first one.
+    pub retries: Option<u64>,
+    /// Output that is kept of it.
+    pub output_bytes_max: Option<u64>,
+}
+
+/// What is wrong with one task of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Which task, from 0.
+    pub index: usize,
+    /// Its key; empty for the task as a whole.
+    pub key: String,
+    /// What is wrong and what would be right.
+    pub what: String,
+}
+
+/// Why there is no supervisor to launch with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct StartFailed {
+    /// The code of what failed.
+    pub code: &'static str,
+    /// What failed, and the way out.
+    pub message: String,
+}
+
+/// The program that a server is part of.
+pub trait Host: Send + Sync + 'static {
+    /// Makes the jobs of a call from its tasks, in order. Nothing is started.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with them.
+    fn jobs(&self, tasks: Vec<Task>) -> Result<Vec<JobSpec>, Vec<Problem>>;
+
+    /// Starts the supervisor of this server: before its first launch, and once. It knows the session's id, under which
+    /// its jobs can be found.
+    ///
+    /// # Errors
+    ///
+    /// [`StartFailed`]; the next launch tries again.
+    fn start(&self) -> impl Future<Output = Result<Supervisor, StartFailed>> + Send;
+
+    /// The id of the session whose jobs these are.
+    fn session(&self) -> fanin_protocol::SessionId;
+
+    /// False where jobs may not be launched from here: the program is itself part of a job at the depth limit. The tools
+    /// that launch are not listed then, and refuse.
+    fn may_launch(&self) -> bool;
+}

@@ -1,0 +1,28 @@
+//! The tools of fanin over MCP: launch one job or several, be told once, wait, look, follow up, cancel.
+//!
+//! A client of MCP is a parent that we do not host: nothing can wake it between its calls. So a result is handed over in
+//! one of two ways, once: by a call that waits for it, or with the answer to the next call of any tool. It counts as taken
+//! when that answer was written.
+//!
+//! This crate knows MCP and the supervisor. What a task may be, and where jobs are kept, is the [`Host`]'s; it alone names
+//! `rmcp`.
+
+mod arguments;
+mod calls;
+mod fault;
+mod host;
+mod launch;
+mod look;
+mod pipe;
+mod progress;
+mod reply;
+mod running;
+mod serve;
+mod server;
+mod steer;
+mod tools;
+mod wait;
+
+pub use fault::ToolError;
+pub use host::{Host, Problem, StartFailed, Task};
+pub use serve::{End, Goodbye, ServeError, serve};

@@ -1,0 +1,169 @@
+//! A server from its first message to its end: the end of the input, or a word of the host, stops what it runs, within two
+//! seconds (14.10).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fanin_protocol::limits::{MCP_CLOSE, MCP_DRAIN, MCP_GRACE, MCP_LINE_BYTES_MAX, MCP_RECORDS};
+use rmcp::service::ServerInitializeError;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::calls::Calls;
+use crate::host::Host;
+use crate::pipe::Pipe;
+use crate::running::Running;
+use crate::server::Server;
+
+/// From the end of the input until jobs that did not end are left to their shims.
+const TIME: Duration = MCP_DRAIN.saturating_add(MCP_GRACE).saturating_add(MCP_RECORDS);
+
+/// Why a server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Its client has closed the input.
+    ClientGone,
+    /// The host has told it.
+    Told,
+}
+
+/// How a server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Goodbye {
+    /// Why.
+    pub end: End,
+    /// Jobs did not end in time after their forced stop; something of them may still be alive.
+    pub unreaped: bool,
+}
+
+/// Why there was no server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The first message was not one that begins a session.
+    #[error("the client did not begin a session of MCP: {0}")]
+    Handshake(String),
+}
+
+impl ServeError {
+    /// A stable name; each has a row in `docs/errors.md`.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Handshake(_) => "mcp_handshake",
+        }
+    }
+}
+
+/// Serves one client over two ends of a stream, until it is gone or `told` is ready. Nothing is written there but messages of
+/// the protocol, and nothing exists before the first launch.
+///
+/// Then nothing more is launched, open calls have [`MCP_DRAIN`] for their answers, and what runs is stopped: as
+/// `client_gone` where the client went, as `shutdown` where the host said so.
+///
+/// # Errors
+///
+/// [`ServeError`]; nothing was launched.
+///
+/// # Cancel safety
+///
+/// Not cancel safe: dropped, jobs are stopped without a record of it.
+pub async fn serve<H, R, W>(
+    host: H,
+    (read, write): (R, W),
+    told: impl Future<Output = ()>,
+) -> Result<Goodbye, ServeError>
+where
+    H: Host,
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let calls = Arc::<Calls>::default();
+    let (gone, mut is_gone) = watch::channel(false);
+    let (over, is_over) = watch::channel(false);
+    let lines = AsyncRwTransport::new_server(read, write).with_max_line_length(MCP_LINE_BYTES_MAX);
+    let pipe = Pipe::new(lines, Arc::clone(&calls), gone, is_over);
+    let server = Server::new(host, Arc::clone(&calls));
+    let theirs = server.clone();
+    let session = async {
+        let ended = rmcp::serve_server(theirs, pipe).await?.waiting().await;
+        tracing::debug!(?ended, "the session is over");
+        Ok(())
+    };
+    let mut session = std::pin::pin!(session);
+    let gone_by_now = async { drop(is_gone.wait_for(|is_gone| *is_gone).await) };
+    let end = tokio::select! {
+        // Ended by itself: the first message was none that begins a session, or nothing can be written any more.
+        ended = &mut session => return close_early(&server, ended).await,
+        () = gone_by_now => End::ClientGone,
+        () = told => End::Told,
+    };
+    let closing = async {
+        let unreaped = close(&server, &calls, end).await;
+        // Where nobody listens any more it is over already.
+        let _ = over.send(true);
+        unreaped
+    };
+    // The session goes on meanwhile: calls are answered, also by the ends of their jobs.
+    let mut closing = std::pin::pin!(closing);
+    let unreaped = tokio::select! {
+        unreaped = &mut closing => {
+            if tokio::time::timeout(MCP_CLOSE, session).await.is_err() {
+                tracing::warn!("the last answers were not read");
+            }
+            unreaped
+        }
+        _ = &mut session => closing.await,
+    };
+    Ok(Goodbye { end, unreaped })
+}
+
+async fn close_early<H: Host>(
+    server: &Server<H>,
+    ended: Result<(), ServerInitializeError>,
+) -> Result<Goodbye, ServeError> {
+    match ended {
+        Err(ServerInitializeError::ConnectionClosed(_)) | Ok(()) => {
+            let unreaped = stop(server, End::ClientGone, Instant::now() + TIME).await;
+            Ok(Goodbye { end: End::ClientGone, unreaped })
+        }
+        Err(error) => Err(ServeError::Handshake(error.to_string())),
+    }
+}
+
+/// Lets open calls be answered, and stops what runs. True where something may still be alive.
+async fn close<H: Host>(server: &Server<H>, calls: &Calls, end: End) -> bool {
+    let until = Instant::now() + TIME;
+    if end == End::ClientGone && tokio::time::timeout(MCP_DRAIN, calls.idle()).await.is_err() {
+        tracing::debug!("calls are open; their jobs are stopped");
+    }
+    // Time that no call has needed is the jobs', and the store's.
+    stop(server, end, until).await
+}
+
+async fn stop<H: Host>(server: &Server<H>, end: End, until: Instant) -> bool {
+    server.end();
+    let Some(running) = server.running() else { return false };
+    // First: no job starts in the place of one that goes.
+    running.supervisor.drain();
+    if end == End::ClientGone && tokio::time::timeout_at(until, tell(&running)).await.is_err() {
+        tracing::warn!("jobs of a client that is gone are stopped without saying why");
+    }
+    running.supervisor.stop_all(MCP_GRACE);
+    let drained = tokio::time::timeout_at(until, running.supervisor.drained()).await;
+    if tokio::time::timeout_at(until + MCP_CLOSE, running.supervisor.shutdown()).await.is_err() {
+        tracing::warn!("the store could not be closed in time; what is committed is there");
+    }
+    drained.is_err()
+}
+
+/// Tells all that runs to stop, and why.
+async fn tell(running: &Running) {
+    for group in running.groups().await {
+        // One that cannot be told so is told by what follows.
+        if let Err(error) = group.client_gone(MCP_GRACE).await {
+            tracing::warn!(%error, "the jobs of a client that is gone are stopped without saying why");
+        }
+    }
+}

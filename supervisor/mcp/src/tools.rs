@@ -1,0 +1,256 @@
+//! The tools as a model sees them: names, the contract in words, and schemas with bounds.
+
+use std::sync::Arc;
+
+use fanin_protocol::limits::{
+    AGENT_GROUP_MAX, AGENT_GROUP_MIN, AGENT_PROMPT_BYTES_MAX, AGENT_SPAWN_TOTAL, COMMAND_BYTES_MAX,
+    ID_BYTES_MAX, LABEL_BYTES_MAX, MCP_BLOCK, MCP_IDS_MAX, MCP_PAGE_BYTES, MCP_PAGE_BYTES_MAX,
+    OUTPUT_BYTES_MAX_MAX, RETRIES_MAX,
+};
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+/// A tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Name {
+    Subagent,
+    TaskParallel,
+    Wait,
+    Jobs,
+    Message,
+    Cancel,
+}
+
+impl Name {
+    /// All of them, as they are listed.
+    const ALL: [Self; 6] =
+        [Self::Subagent, Self::TaskParallel, Self::Wait, Self::Jobs, Self::Message, Self::Cancel];
+
+    /// Those there are: without delegation, none that launches.
+    pub(crate) fn known(may_launch: bool) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |name| may_launch || !name.launches())
+    }
+
+    /// The tool of this name, also where it is not listed.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == name)
+    }
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Subagent => "subagent",
+            Self::TaskParallel => "task_parallel",
+            Self::Wait => "wait_for_subagents",
+            Self::Jobs => "jobs",
+            Self::Message => "message",
+            Self::Cancel => "job_cancel",
+        }
+    }
+
+    pub(crate) const fn launches(self) -> bool {
+        match self {
+            Self::Subagent | Self::TaskParallel => true,
+            Self::Wait | Self::Jobs | Self::Message | Self::Cancel => false,
+        }
+    }
+
+    /// As it is listed.
+    pub(crate) fn tool(self) -> Tool {
+        let Value::Object(schema) = self.schema() else {
+            return Tool::new(self.as_str(), "", Arc::default());
+        };
+        // A client may run calls of tools that only read side by side.
+        let reads = matches!(self, Self::Wait | Self::Jobs);
+        let hints = ToolAnnotations::with_title(self.title()).read_only(reads).open_world(self.launches());
+        let hints =
+            if reads { hints } else { hints.destructive(matches!(self, Self::Cancel)).idempotent(false) };
+        Tool::new(self.as_str(), self.description(), Arc::new(schema)).with_annotations(hints)
+    }
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Subagent => "Run one job",
+            Self::TaskParallel => "Run several jobs at once",
+            Self::Wait => "Wait for jobs",
+            Self::Jobs => "Look at jobs",
+            Self::Message => "Follow up",
+            Self::Cancel => "Stop jobs",
+        }
+    }
+
+    fn description(self) -> String {
+        match self {
+            Self::Subagent => format!(
+                "Runs ONE job: a shell line or a command. In the foreground (the default) the answer has its result. With \
+                 background=true the answer comes at once and you go on with other work. {TOLD} {LONG} For several jobs at \
+                 once use task_parallel."
+            ),
+            Self::TaskParallel => format!(
+                "Runs {AGENT_GROUP_MIN} to {AGENT_GROUP_MAX} jobs side by side and gives ONE combined result when all are \
+                 over, in the order given; one that fails is an entry of it like any other. Use it for work that can be \
+                 done independently. In the foreground (the default) the answer has the result. With background=true the \
+                 answer comes at once and you go on with other work. {TOLD} {LONG}"
+            ),
+            Self::Wait => "Waits here until jobs are over, and gives their results: the way to get them when there is nothing \
+                           else to do. It returns as soon as all of them are over, or at its limit with what is over and \
+                           what still runs; then call it again, or go on. It stops nothing, and neither does its cancel. \
+                           Without ids it waits for all that you have in the background."
+                .to_owned(),
+            Self::Jobs => format!(
+                "Without `job`: lists the jobs of this connection, oldest first. With `job`: reads a page of what that job put \
+                 out, from byte `offset` on; `next_offset` of the answer is the next one. It takes no result. It is not \
+                 for waiting: {POLL}"
+            ),
+            Self::Message => "Gives a job that runs more to do, before it ends. Commands take no messages; the answer says so."
+                .to_owned(),
+            Self::Cancel => "Stops jobs by the ids of jobs or groups: politely, by force a little later. Stop what nobody needs \
+                             any more; what a job put out until then is part of its group's result."
+                .to_owned(),
+        }
+    }
+
+    fn schema(self) -> Value {
+        let id = json!({ "type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX });
+        let ids = |min: usize, what: &str| json!({ "type": "array", "items": id, "minItems": min, "maxItems": MCP_IDS_MAX, "description": what });
+        match self {
+            Self::Subagent => {
+                let mut properties = task_properties();
+                if let (Some(properties), Value::Object(how)) = (properties.as_object_mut(), how()) {
+                    properties.extend(how);
+                }
+                object(&properties, &[])
+            }
+            Self::TaskParallel => {
+                let mut properties = json!({
+                    "tasks": {
+                        "type": "array",
+                        "minItems": AGENT_GROUP_MIN,
+                        "maxItems": AGENT_GROUP_MAX,
+                        "items": object(&task_properties(), &[]),
+                        "description": "What to run. Each has either `shell` or `command`."
+                    },
+                    "release": {
+                        "type": "string",
+                        "enum": ["all", "fail_fast", "any"],
+                        "default": "all",
+                        "description": "When the rest is stopped: never, once one failed, once one completed."
+                    }
+                });
+                if let (Some(properties), Value::Object(how)) = (properties.as_object_mut(), how()) {
+                    properties.extend(how);
+                }
+                object(&properties, &["tasks"])
+            }
+            Self::Wait => object(
+                &json!({
+                    "ids": ids(0, "Groups or jobs, as earlier answers named them; none for all."),
+                    "timeout_seconds": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": MCP_BLOCK.as_secs(),
+                        "description": "Wait no longer than this; the server's own limit holds as well."
+                    }
+                }),
+                &[],
+            ),
+            Self::Jobs => object(&jobs_properties(&id), &[]),
+            Self::Message => object(
+                &json!({
+                    "job": id,
+                    "text": { "type": "string", "minLength": 1, "maxLength": AGENT_PROMPT_BYTES_MAX }
+                }),
+                &["job", "text"],
+            ),
+            Self::Cancel => {
+                object(&json!({ "ids": ids(1, "Jobs, or groups with all their jobs.") }), &["ids"])
+            }
+        }
+    }
+}
+
+/// What the server is for, for the model as a whole.
+pub(crate) fn instructions() -> String {
+    format!(
+        "fanin runs jobs in the background and tells you ONCE when all of a group are over. Launch with subagent (one) or \
+         task_parallel (several). {TOLD} {POLL} Jobs end with this connection; it may launch {AGENT_SPAWN_TOTAL} of them."
+    )
+}
+
+/// How a result reaches a parent that nobody can wake.
+const TOLD: &str = "The result of what runs in the background comes once, when all of the call's jobs are over: with the \
+                    answer of your next fanin call after that, or from wait_for_subagents, which returns at that moment.";
+
+const POLL: &str = "Do not poll, and do not do the jobs' work yourself.";
+
+const LONG: &str = "A foreground call that takes too long answers with what still runs, and stops nothing.";
+
+fn object(properties: &Value, required: &[&str]) -> Value {
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false
+    })
+}
+
+/// What both ways to launch have beside their tasks.
+fn how() -> Value {
+    json!({
+        "background": {
+            "type": "boolean",
+            "default": false,
+            "description": "Answer at once; the result comes later, once."
+        },
+        "key": {
+            "type": "string",
+            "pattern": "^[A-Za-z0-9_-]{1,64}$",
+            "description": "A name of yours for this call: repeated with the same key it finds the jobs that are there \
+                            instead of starting them again. It is the id of the group."
+        }
+    })
+}
+
+fn task_properties() -> Value {
+    let time = |what: &str| json!({ "type": "string", "pattern": "^[0-9]+(ms|s|m|h)$", "description": format!("{what}, as 500ms, 30s, 5m or 2h") });
+    json!({
+        "id": { "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$", "description": "A short name for the task." },
+        "label": { "type": "string", "minLength": 1, "maxLength": LABEL_BYTES_MAX, "description": "A name for people; the id unless set." },
+        "shell": { "type": "string", "minLength": 1, "maxLength": COMMAND_BYTES_MAX, "description": "A line for sh. Either this or `command`." },
+        "command": {
+            "type": "array",
+            "items": { "type": "string" },
+            "minItems": 1,
+            "description": "A program and its arguments, without a shell. Either this or `shell`."
+        },
+        "cwd": { "type": "string", "minLength": 1, "description": "The folder it runs in; that of the server unless set." },
+        "env": { "type": "object", "additionalProperties": { "type": "string" }, "description": "Variables beside the server's own." },
+        "timeout": time("How long one run may take"),
+        "idle": time("How long it may put out nothing"),
+        "queue_timeout": time("How long it may wait for its start"),
+        "start_timeout": time("How long its start may take"),
+        "total_timeout": time("How long all of its runs may take"),
+        "retries": { "type": "integer", "minimum": 0, "maximum": RETRIES_MAX, "description": "Tries after the first one." },
+        "output_bytes_max": { "type": "integer", "minimum": 1, "maximum": OUTPUT_BYTES_MAX_MAX, "description": "Output that is kept; start and end of a longer one." }
+    })
+}
+
+fn jobs_properties(id: &Value) -> Value {
+    json!({
+        "job": id,
+        "offset": { "type": "integer", "minimum": 0, "default": 0, "description": "With `job`: the first byte." },
+        "max_bytes": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MCP_PAGE_BYTES_MAX,
+            "default": MCP_PAGE_BYTES,
+            "description": "With `job`: bytes of the page."
+        },
+        "status": {
+            "type": "string",
+            "enum": ["queued", "running", "completed", "error", "cancelled"],
+            "description": "Without `job`: only these."
+        },
+        "from": { "type": "integer", "minimum": 0, "description": "Without `job`: `next_from` of the page before." },
+        "limit": { "type": "integer", "minimum": 1, "maximum": MCP_IDS_MAX, "description": "Without `job`: jobs of the page." }
+    })
+}
