@@ -23,7 +23,7 @@ use crate::hunt;
 use crate::identity::Identity;
 use crate::spawn::{self, NotStarted, failed};
 use crate::table::Table;
-use crate::tree::{self, Input, Pipes};
+use crate::tree::{self, Given, Pipes};
 use crate::watch::{self, Watch};
 
 /// Pause before the second look whether what a command left is gone. It doubles from look to look.
@@ -55,11 +55,14 @@ pub(crate) struct Grouped {
 }
 
 impl Grouped {
-    pub(crate) fn start(spec: &CommandSpec, input: Input, mark: &str) -> Result<(Self, Pipes), NotStarted> {
+    pub(crate) fn start(spec: &CommandSpec, given: Given, mark: &str) -> Result<(Self, Pipes), NotStarted> {
         watch::keep_ended().map_err(failed("cannot learn of the end of processes"))?;
-        let (theirs, ours) = tree::input(input).map_err(failed("cannot make a pipe"))?;
+        let (theirs, ours) = tree::input(given.input).map_err(failed("cannot make a pipe"))?;
         let (program, args) = spawn::words(spec);
         let mut command = Command::new(program);
+        if given.is_bare {
+            command.env_clear();
+        }
         command.args(args).envs(&spec.env).env(RUN_VARIABLE, mark).process_group(0).kill_on_drop(true);
         command.stdin(tree::stdio(theirs)).stdout(std::process::Stdio::piped());
         command.stderr(std::process::Stdio::piped());
@@ -262,7 +265,7 @@ mod tests {
         let branch = "sh -c 'sleep 60 & wait' &";
         let spec = CommandSpec::shell(format!("{branch} {branch} {branch} echo ready; wait"));
         for forced in [false, true] {
-            let (mut tree, mut pipes) = Grouped::start(&spec, Input::None, "test:1").unwrap();
+            let (mut tree, mut pipes) = Grouped::start(&spec, Given::default(), "test:1").unwrap();
             let mut ready = [0; 6];
             pipes.out.read_exact(&mut ready).await.unwrap();
             if forced {

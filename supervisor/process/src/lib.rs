@@ -27,4 +27,4 @@ pub use identity::{Found, Identity};
 pub use spawn::NotStarted;
 pub use survivors::{is_alive, stop_survivors};
 pub use table::{Entry, Table};
-pub use tree::{Input, Pipes, Tree, read_now};
+pub use tree::{Given, Input, Pipes, Tree, read_now};

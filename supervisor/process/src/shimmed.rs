@@ -29,7 +29,7 @@ use crate::lost;
 use crate::shim::SUBCOMMAND;
 use crate::spawn::{self, NotStarted, failed};
 use crate::table::Table;
-use crate::tree::{self, Input, Pipes};
+use crate::tree::{self, Given, Pipes};
 use crate::wire::{self, ASK, KILL, Order, Report};
 
 /// A command's shim.
@@ -60,11 +60,11 @@ pub(crate) struct Shimmed {
 impl Shimmed {
     pub(crate) fn start(
         spec: &CommandSpec,
-        input: Input,
+        given: Given,
         shim: &Path,
         mark: &str,
     ) -> Result<(Self, Pipes), NotStarted> {
-        let (theirs, ours) = tree::input(input).map_err(failed("cannot make a pipe"))?;
+        let (theirs, ours) = tree::input(given.input).map_err(failed("cannot make a pipe"))?;
         // Both ends are closed by any exec. Only the shim itself gets one, as its standard input, so that no other
         // process that is started at this moment can keep the lifeline open.
         let (control, other) = Lifeline::pair().map_err(failed("cannot make a lifeline"))?;
@@ -78,7 +78,7 @@ impl Shimmed {
         // What fails from here on closes the lifeline, and the shim goes without having started anything.
         let pipes = Pipes::of(&mut child, ours)
             .ok_or_else(|| NotStarted::new(Code::Os, "its pipes cannot be managed"))?;
-        let mut outgoing = order(spec, mark, theirs.is_some()).encode();
+        let mut outgoing = order(spec, mark, theirs.is_some(), given.is_bare).encode();
         let sent = control.set_nonblocking(true).and_then(|()| hand_over(&control, &outgoing, theirs));
         outgoing.drain(..sent.map_err(failed("cannot reach the shim"))?);
         let control = UnixStream::from_std(control).map_err(failed("cannot reach the shim"))?;
@@ -281,11 +281,11 @@ impl Drop for Shimmed {
 }
 
 /// The order for a command.
-fn order(spec: &CommandSpec, mark: &str, has_stdin: bool) -> Order {
+fn order(spec: &CommandSpec, mark: &str, has_stdin: bool, is_bare: bool) -> Order {
     let (program, args) = spawn::words(spec);
     let mut env: Vec<_> = spec.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     env.push((RUN_VARIABLE.into(), mark.into()));
-    Order { program: program.into(), args, cwd: spec.cwd.clone(), env, has_stdin }
+    Order { program: program.into(), args, cwd: spec.cwd.clone(), env, has_stdin, is_bare }
 }
 
 /// Sends the first bytes of the order, with the descriptor that belongs to it; returns how many went at once.

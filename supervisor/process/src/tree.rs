@@ -28,6 +28,21 @@ pub enum Input {
     Piped,
 }
 
+/// What a command is started with, beside what its spec says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Given {
+    /// What it reads.
+    pub input: Input,
+    /// It does not inherit our environment: the variables of its spec, and the marks of its run, are all it has.
+    pub is_bare: bool,
+}
+
+impl From<Input> for Given {
+    fn from(input: Input) -> Self {
+        Self { input, is_bare: false }
+    }
+}
+
 /// Our ends of a command's pipes.
 #[derive(Debug)]
 pub struct Pipes {
@@ -100,18 +115,19 @@ impl Tree {
     /// Outside of a tokio runtime with I/O enabled.
     pub fn start(
         spec: &CommandSpec,
-        input: Input,
+        given: impl Into<Given>,
         shim: Option<&Path>,
         mark: &str,
     ) -> Result<(Self, Pipes), NotStarted> {
+        let given = given.into();
         #[cfg(target_os = "linux")]
         if let Some(shim) = shim {
-            let (tree, pipes) = Shimmed::start(spec, input, shim, mark)?;
+            let (tree, pipes) = Shimmed::start(spec, given, shim, mark)?;
             return Ok((Self(Way::Shim(Box::new(tree))), pipes));
         }
         #[cfg(not(target_os = "linux"))]
         let _ = shim;
-        let (tree, pipes) = Grouped::start(spec, input, mark)?;
+        let (tree, pipes) = Grouped::start(spec, given, mark)?;
         Ok((Self(Way::Group(Box::new(tree))), pipes))
     }
 

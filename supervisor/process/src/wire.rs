@@ -12,7 +12,7 @@ use fanin_protocol::cause::Exit;
 use fanin_protocol::limits::SHIM_MESSAGE_BYTES_MAX;
 
 /// Number of these rules. A shim of other rules refuses an order.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Ask all of the tree to end: SIGTERM, once.
 pub(crate) const ASK: u8 = b'T';
@@ -29,6 +29,8 @@ pub(crate) struct Order {
     pub(crate) env: Vec<(OsString, OsString)>,
     /// A descriptor comes with the order: the job's standard input. Else that is at its end at once.
     pub(crate) has_stdin: bool,
+    /// The variables above are all that it has; else they come beside those of the shim.
+    pub(crate) is_bare: bool,
 }
 
 /// What a shim says.
@@ -54,7 +56,9 @@ impl Order {
     /// The order as it is sent.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut body = Writer(vec![0; 4]);
-        body.0.extend([VERSION, u8::from(self.has_stdin), u8::from(self.cwd.is_some())]);
+        let flags = [self.has_stdin, self.cwd.is_some(), self.is_bare];
+        body.0.push(VERSION);
+        body.0.extend(flags.map(u8::from));
         body.bytes(self.cwd.as_deref().map(Path::as_os_str).unwrap_or_default().as_bytes());
         body.bytes(self.program.as_bytes());
         body.list(self.args.iter().map(OsString::as_os_str));
@@ -68,7 +72,7 @@ impl Order {
         if body.byte()? != VERSION {
             return Err(Broken);
         }
-        let (has_stdin, has_cwd) = (body.byte()? == 1, body.byte()? == 1);
+        let [has_stdin, has_cwd, is_bare] = [body.byte()? == 1, body.byte()? == 1, body.byte()? == 1];
         let cwd = body.text()?;
         let program = body.text()?;
         let args = body.list()?;
@@ -78,7 +82,7 @@ impl Order {
             env.push((name, words.next().ok_or(Broken)?));
         }
         body.end()?;
-        Ok(Self { program, args, cwd: has_cwd.then(|| cwd.into()), env, has_stdin })
+        Ok(Self { program, args, cwd: has_cwd.then(|| cwd.into()), env, has_stdin, is_bare })
     }
 }
 
@@ -264,10 +268,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_order_comes_out_as_it_went_in(args in words(), env in words(), cwd in words(), has_stdin: bool) {
+        fn an_order_comes_out_as_it_went_in(
+            args in words(), env in words(), cwd in words(), has_stdin: bool, is_bare: bool,
+        ) {
             let env = env.iter().map(|word| (word.clone(), "v".into())).collect();
             let cwd = cwd.first().map(PathBuf::from);
-            let order = Order { program: "p".into(), args, cwd, env, has_stdin };
+            let order = Order { program: "p".into(), args, cwd, env, has_stdin, is_bare };
             let mut bytes = order.encode();
             let body = take_frame(&mut bytes).unwrap().unwrap();
             prop_assert!(bytes.is_empty());
@@ -302,7 +308,8 @@ mod tests {
 
     #[test]
     fn an_order_of_other_rules_is_refused() {
-        let order = Order { program: "p".into(), args: vec![], cwd: None, env: vec![], has_stdin: false };
+        let (has_stdin, is_bare) = (false, false);
+        let order = Order { program: "p".into(), args: vec![], cwd: None, env: vec![], has_stdin, is_bare };
         let mut body = order.encode().split_off(4);
         body[0] = VERSION + 1;
         assert_eq!(Order::decode(&body), Err(Broken));

@@ -68,6 +68,9 @@ fn prepare() -> io::Result<Signals> {
 /// Starts the job as the leader of a group of its own, and lets go of its pipes: their end is the job's end.
 fn start(order: Order, stdin: Option<OwnedFd>, null: &File) -> io::Result<Group> {
     let mut command = Command::new(&order.program);
+    if order.is_bare {
+        command.env_clear();
+    }
     command.args(order.args).envs(order.env).process_group(0);
     command.stdin(stdin.map_or_else(Stdio::null, Stdio::from));
     if let Some(cwd) = order.cwd {
