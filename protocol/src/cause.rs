@@ -140,6 +140,16 @@ pub enum Code {
     Os,
     /// Spawn or failed: the shim that held the command's processes together was lost.
     ShimLost,
+    /// Spawn: the agent wants somebody to log in first; another try changes nothing.
+    AuthRequired,
+    /// Spawn: the agent's program was started, and opened no session: no answer in time, or a wrong one.
+    Handshake,
+    /// Failed: the agent closed its output, or wrote what is none of the protocol.
+    Protocol,
+    /// Failed: the agent stopped at a limit of its own.
+    AgentLimit,
+    /// Failed: the agent refused to go on.
+    Refusal,
     /// A code that a newer writer knows and this reader does not.
     #[serde(other)]
     Unknown,
@@ -165,6 +175,11 @@ impl Code {
             Self::PermissionDenied => "permission_denied",
             Self::Os => "os",
             Self::ShimLost => "shim_lost",
+            Self::AuthRequired => "auth_required",
+            Self::Handshake => "handshake",
+            Self::Protocol => "protocol",
+            Self::AgentLimit => "agent_limit",
+            Self::Refusal => "refusal",
             Self::Unknown => "unknown",
         }
     }

@@ -113,6 +113,32 @@ pub const AGENT_RUN: Duration = Duration::from_secs(30 * 60);
 /// An agent without a sign of work that sets no limit: a slow model answers within it (SC-14).
 pub const AGENT_IDLE: Duration = Duration::from_secs(10 * 60);
 
+/// How long an agent may take to answer `initialize`, and then to open a session: a cold start on a busy machine took
+/// 20 s, and it is less than `START_WAIT`, so that what did not come is named.
+pub const AGENT_ANSWER_WAIT: Duration = Duration::from_secs(45);
+
+/// How long an agent that was asked to cancel may take to end its turn, before its program is asked to end: those that
+/// do so took a second (B100).
+pub const AGENT_CANCEL_WAIT: Duration = Duration::from_secs(5);
+
+/// How long an agent's program may take to end by itself once its input is closed, before it is asked to.
+pub const AGENT_EXIT_WAIT: Duration = Duration::from_millis(500);
+
+/// One message of an agent: the content of a large file fits, and one without end does not fill the memory.
+pub const AGENT_LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Lines of an agent that are no messages: some print a few words before they begin, and no more.
+pub const AGENT_GARBAGE_LINES_MAX: usize = 100;
+
+/// Requests of an agent that wait for it to read their answers: one that reads none is no client of ours.
+pub const AGENT_REQUESTS_OPEN_MAX: usize = 64;
+
+/// The end of what an agent wrote to its standard error, for the words of a failure: the last lines say why.
+pub const AGENT_STDERR_BYTES_MAX: usize = 2 * 1024;
+
+/// Time between two records of what an agent has used: it may tell of each token.
+pub const USAGE_EVERY: Duration = Duration::from_secs(5);
+
 /// Calls of one tool with the same arguments in a row that are worth a note (SC-15).
 pub const REPEATS_NOTED: u32 = 5;
 

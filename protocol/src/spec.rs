@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::JobKind;
 pub use crate::job_limits::JobLimits;
 use crate::limits::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX_MAX};
+use crate::rights::Rights;
 
 /// What a job shall do. A closure has no spec: it cannot be written down and never survives the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,16 +152,8 @@ impl CommandSpec {
         if texts.iter().any(|text| text.contains('\0')) {
             return Err(SpecError::new(field, "a NUL byte cannot be part of a command line"));
         }
-        for (name, value) in &self.env {
-            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-                return Err(SpecError::new(
-                    "env",
-                    format!("{name:?} is no name of a variable, or its value holds a NUL byte"),
-                ));
-            }
-        }
-        let total = texts.iter().map(|text| text.len()).sum::<usize>()
-            + self.env.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        check_env(&self.env)?;
+        let total = texts.iter().map(|text| text.len()).sum::<usize>() + env_bytes(&self.env);
         if total > COMMAND_BYTES_MAX {
             return Err(SpecError::new(
                 field,
@@ -169,13 +162,7 @@ impl CommandSpec {
                 ),
             ));
         }
-        match self.output_bytes_max {
-            Some(0) => Err(SpecError::new("output_bytes_max", "must be at least 1")),
-            Some(max) if max > OUTPUT_BYTES_MAX_MAX => {
-                Err(SpecError::new("output_bytes_max", format!("{max} is more than {OUTPUT_BYTES_MAX_MAX}")))
-            }
-            _ => Ok(()),
-        }
+        check_output_max(self.output_bytes_max)
     }
 }
 
@@ -186,9 +173,48 @@ pub struct AgentSpec {
     pub agent: String,
     /// What it is asked.
     pub prompt: String,
+    /// The folder it works in; without one the supervisor's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
+    /// Variables beside those that the agent is given by its configuration; they win over these.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// What it may do, where that is not left to the configuration. It never widens what that, or a job above, says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rights: Option<Rights>,
+    /// Output kept, head and tail together, in bytes; without a value
+    /// [`OUTPUT_BYTES_MAX`](crate::limits::OUTPUT_BYTES_MAX).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_bytes_max: Option<u64>,
 }
 
 impl AgentSpec {
+    /// A prompt, and nothing that the configuration does not say.
+    pub fn new(agent: impl Into<String>, prompt: impl Into<String>) -> Self {
+        Self {
+            agent: agent.into(),
+            prompt: prompt.into(),
+            cwd: None,
+            env: BTreeMap::new(),
+            rights: None,
+            output_bytes_max: None,
+        }
+    }
+
+    /// With another working folder than the supervisor's.
+    #[must_use]
+    pub fn cwd(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(folder.into());
+        self
+    }
+
+    /// With rights of its own, which narrow those of its configuration.
+    #[must_use]
+    pub const fn rights(mut self, rights: Rights) -> Self {
+        self.rights = Some(rights);
+        self
+    }
+
     fn check(&self) -> Result<(), SpecError> {
         if self.agent.is_empty() {
             return Err(SpecError::new("agent", "the name is empty"));
@@ -196,7 +222,40 @@ impl AgentSpec {
         if self.prompt.trim().is_empty() {
             return Err(SpecError::new("prompt", "the prompt is empty"));
         }
-        Ok(())
+        check_env(&self.env)?;
+        let bytes = env_bytes(&self.env);
+        if bytes > COMMAND_BYTES_MAX {
+            let problem = format!("the environment has {bytes} bytes; at most {COMMAND_BYTES_MAX} are allowed");
+            return Err(SpecError::new("env", problem));
+        }
+        check_output_max(self.output_bytes_max)
+    }
+}
+
+fn check_env(env: &BTreeMap<String, String>) -> Result<(), SpecError> {
+    let is_none = |(name, value): &(&String, &String)| {
+        name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
+    };
+    match env.iter().find(is_none) {
+        Some((name, _)) => {
+            let problem = format!("{name:?} is no name of a variable, or its value holds a NUL byte");
+            Err(SpecError::new("env", problem))
+        }
+        None => Ok(()),
+    }
+}
+
+fn env_bytes(env: &BTreeMap<String, String>) -> usize {
+    env.iter().map(|(name, value)| name.len() + value.len()).sum()
+}
+
+fn check_output_max(max: Option<u64>) -> Result<(), SpecError> {
+    match max {
+        Some(0) => Err(SpecError::new("output_bytes_max", "must be at least 1")),
+        Some(max) if max > OUTPUT_BYTES_MAX_MAX => {
+            Err(SpecError::new("output_bytes_max", format!("{max} is more than {OUTPUT_BYTES_MAX_MAX}")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -10,7 +10,9 @@ use std::sync::{Arc, OnceLock};
 
 use fanin_machine::{Bound, Command, Mono, Parent, Refusal, Report, RunRef, Said, State};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
-use fanin_protocol::{Fence, JobId, JobKind, Lifetime, MessageId, ParentMark, PartKind, PartState, text};
+use fanin_protocol::{
+    Fence, JobId, JobKind, Lifetime, MessageId, ParentMark, PartKind, PartState, Spec, text,
+};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -216,9 +218,42 @@ impl RunContext {
         self.cell.write(bytes.as_ref());
     }
 
-    /// Records that the work is in hand, and how to find it from outside. For runners, before the first prompt.
+    /// Records that the work is in hand, and how to find it from outside.
     pub fn bound(&self, bound: Bound) {
         self.report(Said::Bound(bound));
+    }
+
+    /// As [`RunContext::bound`], and waits until that is kept wherever records are. For runners of agents, before the
+    /// first prompt: after a crash the agent's session can be found.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`]: it is not known to be kept.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at the gate nothing is recorded; dropped later it is, and nobody hears of it.
+    pub async fn bound_and_kept(&self, bound: Bound) -> Result<(), CallError> {
+        let report = Report { run: self.cell.run, what: Said::Bound(bound) };
+        self.cell.core().submit(Command::Report(report)).await.map(drop)
+    }
+
+    /// Records what the run has used so far, by one of its meters. What it tells of twice counts once. Every call is a
+    /// record: a runner whose work tells of each token says so now and then.
+    pub fn used(&self, used: Used) {
+        let Used { source, cost_usd_micros, tokens, steps } = used;
+        self.report(Said::Used { source, cost_usd_micros, tokens, steps });
+    }
+
+    /// What the jobs above this one are to do, nearest first; closures have nothing to show. Looked up when asked: a
+    /// runner whose jobs may do no more than those above takes the least of what these may do (SEC-4).
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`], where the supervisor is busy or closed. Nothing is known then.
+    pub fn specs_above(&self) -> Result<Vec<Arc<Spec>>, CallError> {
+        let above = self.cell.core().look(|state| state.specs_above(&self.cell.job, self.cell.lifetime))?;
+        above.map_err(CallError::Refused)
     }
 
     /// Takes follow-ups from now on: what [`Supervisor::extend`](crate::Supervisor::extend) accepts is for
@@ -284,7 +319,13 @@ impl RunContext {
 
     /// Announces a tool call. `call` names it inside this run; a name that was used before is the same call.
     pub fn tool(&self, call: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> ToolCall {
-        self.announce(call.into(), name.into(), None)
+        self.announce(call.into(), name.into(), PartKind::Tool, None)
+    }
+
+    /// Announces a question to a person, a permission among them: a part like a tool call. While it is open the clocks of
+    /// the run stand still.
+    pub fn question(&self, call: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> ToolCall {
+        self.announce(call.into(), name.into(), PartKind::Question, None)
     }
 
     /// As [`RunContext::tool`], with a digest of the arguments: equal arguments give equal digests, whatever the
@@ -297,11 +338,17 @@ impl RunContext {
     ) -> ToolCall {
         let mut hasher = DefaultHasher::new();
         args.hash(&mut hasher);
-        self.announce(call.into(), name.into(), Some(hasher.finish()))
+        self.announce(call.into(), name.into(), PartKind::Tool, Some(hasher.finish()))
     }
 
-    fn announce(&self, call: Arc<str>, name: Arc<str>, args_hash: Option<u64>) -> ToolCall {
-        let call = ToolCall { context: self.clone(), call, name, args_hash, is_over: false };
+    fn announce(
+        &self,
+        call: Arc<str>,
+        name: Arc<str>,
+        kind: PartKind,
+        args_hash: Option<u64>,
+    ) -> ToolCall {
+        let call = ToolCall { context: self.clone(), call, name, kind, args_hash, is_over: false };
         call.say(PartState::Pending);
         call
     }
@@ -337,8 +384,22 @@ pub struct ToolCall {
     context: RunContext,
     call: Arc<str>,
     name: Arc<str>,
+    kind: PartKind,
     args_hash: Option<u64>,
     is_over: bool,
+}
+
+/// What a run has used so far, by its own word.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Which meter.
+    pub source: String,
+    /// Cost, in millionths of a US dollar; `None` where it is unknown.
+    pub cost_usd_micros: Option<u64>,
+    /// Tokens.
+    pub tokens: Option<u64>,
+    /// Calls of a model.
+    pub steps: Option<u64>,
 }
 
 impl ToolCall {
@@ -359,9 +420,14 @@ impl ToolCall {
         self.say(PartState::Error);
     }
 
+    /// Leaves the call as it is, where nobody can tell how it went: the end of its run closes it as interrupted.
+    pub fn leave(mut self) {
+        self.is_over = true;
+    }
+
     fn say(&self, state: PartState) {
         let (call, name) = (Arc::clone(&self.call), Arc::clone(&self.name));
-        let (kind, args_hash) = (PartKind::Tool, self.args_hash);
+        let (kind, args_hash) = (self.kind, self.args_hash);
         self.context.report(Said::Part { call, name, kind, state, args_hash });
     }
 }

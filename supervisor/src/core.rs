@@ -407,7 +407,8 @@ impl Core {
             Effect::Spawn { run, job, lifetime, spec, tag } => {
                 let output_max = match spec.as_deref() {
                     Some(Spec::Command(command)) => command.output_bytes_max,
-                    Some(Spec::Agent(_)) | None => None,
+                    Some(Spec::Agent(agent)) => agent.output_bytes_max,
+                    None => None,
                 };
                 let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
                 let kind = (kind, output_max.unwrap_or(OUTPUT_BYTES_MAX));

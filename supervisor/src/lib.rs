@@ -70,7 +70,7 @@ mod writer;
 
 pub use builder::{Builder, StartError};
 pub use clock::{Clock, SystemClock};
-pub use context::{RunContext, ToolCall};
+pub use context::{RunContext, ToolCall, Used};
 pub use core::CallError;
 pub use fanin_bus::{
     Delivery, Event, Filter, FilterError, Since, Snapshot, SubscribeError, Subscription, TryNextError,

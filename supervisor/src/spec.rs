@@ -125,7 +125,7 @@ impl JobSpec {
 
     /// A prompt for an agent. Needs a runner for agents.
     pub fn agent(label: impl Into<Arc<str>>, agent: impl Into<String>, prompt: impl Into<String>) -> Self {
-        Self::new(label, Spec::Agent(AgentSpec { agent: agent.into(), prompt: prompt.into() }))
+        Self::new(label, AgentSpec::new(agent, prompt))
     }
 
     /// Plain data for the runner of its kind.

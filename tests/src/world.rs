@@ -519,7 +519,7 @@ fn launch(launching: &Launching, parent: By) -> Launch {
     let spec = match launching.kind {
         JobKind::Closure => None,
         JobKind::Command => Some(Spec::Command(CommandSpec::shell("true"))),
-        JobKind::Agent => Some(Spec::Agent(AgentSpec { agent: "worker".into(), prompt: "look".into() })),
+        JobKind::Agent => Some(Spec::Agent(AgentSpec::new("worker", "look"))),
     }
     .map(Arc::new);
     let members = launching.jobs.iter().map(|id| Member {

@@ -42,7 +42,11 @@ fn adjust(task: &mut Task, started_in: &Path, flags: &Flags) {
             command.cwd = Some(started_in.join(folder));
             command.env.extend(flags.variables());
         }
-        Spec::Agent(_) => {}
+        Spec::Agent(agent) => {
+            let folder = agent.cwd.as_deref().unwrap_or(Path::new(""));
+            agent.cwd = Some(started_in.join(folder));
+            agent.env.extend(flags.variables());
+        }
     }
     let flag = JobLimits { run_ms: flags.timeout.map(millis), ..JobLimits::NONE };
     task.limits = flag.or(task.limits);

@@ -346,6 +346,17 @@ pub enum Said {
         /// A digest of its arguments, where it is known: equal arguments, equal digests.
         args_hash: Option<u64>,
     },
+    /// What it has used so far, by one of its meters.
+    Used {
+        /// Which meter.
+        source: String,
+        /// Cost so far, in millionths of a US dollar; `None` where it is unknown.
+        cost_usd_micros: Option<u64>,
+        /// Tokens so far.
+        tokens: Option<u64>,
+        /// Model calls so far.
+        steps: Option<u64>,
+    },
     /// It takes follow-ups from now on.
     Listens,
     /// It takes no more follow-ups; refused while one is left.

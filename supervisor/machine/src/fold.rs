@@ -131,10 +131,9 @@ impl Facts {
                 let about = job.or_else(|| group().map(|key| self.about_group(key).0));
                 Ok((about.unwrap_or_default(), body.run))
             }
-            // No command of this version produces them; an older reader of them would be this one.
-            Record::MessageSent(_) | Record::Usage(_) => {
-                Err("this version does not know what follows from it")
-            }
+            Record::Usage(body) => self.used(body.run, hint),
+            // No command of this version produces it; an older reader of it would be this one.
+            Record::MessageSent(_) => Err("this version does not know what follows from it"),
         }
     }
 
@@ -346,7 +345,7 @@ impl Facts {
     }
 
     fn run_started(&mut self, fence: Fence, ts_ms: u64, body: &RunStarted, hint: Near) -> Applied {
-        let open = |bound| OpenRun { fence, bound, parts: Parts::default() };
+        let open = |bound| OpenRun { fence, bound, parts: Parts::default(), used: false };
         match &body.node {
             NodeId::Session(id) => {
                 let key = self.session_key(id).ok_or("its session is not known")?;
@@ -390,6 +389,12 @@ impl Facts {
         let node = self.find_run(fence, hint)?;
         let run = self.open_run(node).ok_or("the run is not open")?;
         run.bound = true;
+        Ok(self.about(node))
+    }
+
+    fn used(&mut self, fence: Fence, hint: Near) -> Applied {
+        let node = self.find_run(fence, hint)?;
+        self.open_run(node).ok_or("the run is not open")?.used = true;
         Ok(self.about(node))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fanin_protocol::limits::{CALL_BYTES_MAX, PARTS_PER_RUN_MAX};
-use fanin_protocol::record::{RunBound, RunEnded, RunOutcome, StopTarget};
+use fanin_protocol::record::{RunBound, RunEnded, RunOutcome, StopTarget, Usage};
 use fanin_protocol::{Cause, Code, JobKind, PartKind, PartState, ToolPart, text};
 
 use crate::command::{Bound, Ended, Refusal, Reply, Report, Said};
@@ -35,6 +35,10 @@ pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result
             if let Node::Job(key) = node {
                 activity::beat(state, key, report.run.fence, at, out);
             }
+        }
+        Said::Used { source, cost_usd_micros, tokens, steps } => {
+            let run = report.run.fence;
+            out.record(state, Usage { run, source, cost_usd_micros, tokens, steps });
         }
         Said::Listens => message::listen(state, report.run),
         Said::Silent => return message::silence(state, report.run),
@@ -104,7 +108,7 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     let plain = run::ended(open.fence);
     let by_itself = match ended {
         Ended::Completed { output, exit, left }
-            if job.kind == JobKind::Agent && output.is_none() && open.parts.is_empty() =>
+            if job.kind == JobKind::Agent && output.is_none() && open.parts.is_empty() && !open.used =>
         {
             // The prompt was taken and nothing came of it: that is no success (J-23).
             let message = Some("the agent ended without any output or tool call".into());
@@ -190,7 +194,7 @@ fn as_wished(state: &State, key: JobKey, stop: Option<StopIntent>, by_itself: Ru
 /// True where the start failed and the job's own spec is not to blame: only then does it say something of its kind.
 fn is_failed_start(ended: &RunEnded, is_safe: bool) -> bool {
     let by_system = match (ended.cause, ended.code) {
-        (Some(Cause::Spawn), code) => matches!(code, None | Some(Code::Os)),
+        (Some(Cause::Spawn), code) => matches!(code, None | Some(Code::Os | Code::Handshake)),
         (Some(Cause::Timeout), code) => code == Some(Code::Start),
         _ => false,
     };

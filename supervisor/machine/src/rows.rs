@@ -311,7 +311,8 @@ impl Facts {
                     self.touch_job(id, hint);
                 }
             }
-            Record::MessageSent(_) | Record::Usage(_) | Record::Note(_) => {}
+            Record::Usage(body) => self.touch_run(body.run, hint),
+            Record::MessageSent(_) | Record::Note(_) => {}
         }
     }
 

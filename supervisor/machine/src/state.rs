@@ -182,6 +182,9 @@ pub(crate) struct OpenRun {
     /// Its runner has it in hand. A closure is in hand as soon as it is started.
     pub(crate) bound: bool,
     pub(crate) parts: Parts,
+    /// It has told what it used, so something came of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) used: bool,
 }
 
 /// A job in one of its lifetimes. Its id names the newest of them; the others are found by their lifetimes.

@@ -1,10 +1,11 @@
 //! Looking at the state: jobs as they stand, pages of them, and what the checkers ask.
 
 use std::fmt;
+use std::sync::Arc;
 
 use fanin_protocol::limits::PAGE_JOBS;
 use fanin_protocol::{
-    About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, NodeId, Output, SessionId, Status,
+    About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, NodeId, Output, SessionId, Spec, Status,
 };
 
 use crate::command::{Launch, Member, Refusal};
@@ -125,6 +126,20 @@ impl State {
     /// [`Refusal::UnknownJob`], or that the id is in another life.
     pub fn job_depth(&self, id: &JobId, lifetime: Lifetime) -> Result<u32, Refusal> {
         Ok(self.facts.depth(Node::Job(exact(self, id, lifetime)?)))
+    }
+
+    /// What the jobs above a job are to do, nearest first. Closures have nothing to show.
+    ///
+    /// # Errors
+    ///
+    /// As [`State::job_depth`].
+    pub fn specs_above(&self, id: &JobId, lifetime: Lifetime) -> Result<Vec<Arc<Spec>>, Refusal> {
+        let above = self.facts.ancestors(Node::Job(exact(self, id, lifetime)?)).skip(1);
+        let spec = |node| match node {
+            Node::Job(key) => self.job(key)?.spec.clone(),
+            Node::Session(_) => None,
+        };
+        Ok(above.filter_map(spec).collect())
     }
 
     /// The newest life of an id.

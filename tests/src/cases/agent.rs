@@ -74,7 +74,7 @@ impl Runner for FakeAgent {
 
     fn run(&self, spec: Arc<Spec>, context: RunContext) -> RunFuture {
         self.started.fetch_add(1, Ordering::SeqCst);
-        let Spec::Agent(AgentSpec { agent, prompt }) = spec.as_ref().clone() else {
+        let Spec::Agent(AgentSpec { agent, prompt, .. }) = spec.as_ref().clone() else {
             panic!("planned: not an agent")
         };
         assert!(agent != "panics_at_start", "planned: {prompt}");

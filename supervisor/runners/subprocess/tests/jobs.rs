@@ -135,7 +135,7 @@ async fn a_dropped_supervisor_leaves_no_command() {
 #[test]
 fn only_commands_are_taken() {
     let runner = SubprocessRunner::new();
-    let agent = Spec::Agent(AgentSpec { agent: "a".into(), prompt: "p".into() });
+    let agent = Spec::Agent(AgentSpec::new("a", "p"));
     assert_eq!(runner.kind(), JobKind::Command);
     assert!(runner.check(&agent).unwrap_err().contains("agent"));
     assert!(runner.check(&Spec::Command(fanin_protocol::CommandSpec::argv(["true"]))).is_ok());

@@ -1,0 +1,172 @@
+//! Agent jobs: programs that speak the Agent Client Protocol, and commands that take a prompt.
+//!
+//! [`AcpRunner`] starts an agent's program held like a command, opens a session, gives it one prompt and waits for its
+//! answer. Tool calls that it tells of are parts of the run, its last message is the job's output, and what it asks
+//! permission for is answered by the rights of the job. How its turn stopped decides how the job ends; an agent that is
+//! quiet is not one that is done.
+//!
+//! ```no_run
+//! use fanin_acp::{AcpRunner, Agent, Agents};
+//! use fanin_protocol::Rights;
+//! use fanin_supervisor::{JobSpec, Supervisor};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let agents = Agents::default().with("mine", Agent::acp(["my-agent", "--acp"]).rights(Rights::Edit));
+//! let supervisor = Supervisor::builder().runner(AcpRunner::new(agents)).start().await?;
+//! let session = supervisor.session("main").await?;
+//! session.fan_out([JobSpec::agent("a", "mine", "Review src/a"), JobSpec::agent("b", "opencode", "Review src/b")]).await?;
+//! let wake = session.next_wake().await?;
+//! println!("{}", wake.result());
+//! wake.ack().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod agents;
+mod ending;
+mod greeting;
+mod listener;
+mod program;
+mod run;
+mod talk;
+mod wire;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+pub use agents::{Agent, Agents, PROMPT, RIGHTS_VARIABLE, Way};
+use fanin_protocol::limits::{AGENT_ANSWER_WAIT, LEFT_NAMED_MAX};
+use fanin_protocol::{
+    AgentSpec, Cause, CommandSpec, JobKind, Left, LeftProcess, LogId, PARENT_VARIABLE, ParentMark, Spec,
+};
+use fanin_supervisor::{Ending, Failure, RunContext, RunFuture, Runner};
+pub use greeting::{Greeting, greet_agent};
+
+/// Runs agent jobs. It needs a tokio runtime with I/O and time enabled.
+#[derive(Debug, Clone)]
+pub struct AcpRunner {
+    agents: Arc<Agents>,
+    shim: Option<Arc<Path>>,
+    commands: Option<Arc<dyn Runner>>,
+    answer_wait: Duration,
+}
+
+impl AcpRunner {
+    /// A runner for these agents. It holds each by its process group alone; see [`AcpRunner::with_shim`].
+    pub fn new(agents: Agents) -> Self {
+        Self { agents: Arc::new(agents), shim: None, commands: None, answer_wait: AGENT_ANSWER_WAIT }
+    }
+
+    /// As [`AcpRunner::new`], with each agent held by a shim: the program at `path`, as `SubprocessRunner` of
+    /// `fanin-subprocess` takes it.
+    #[must_use]
+    pub fn with_shim(mut self, path: impl Into<PathBuf>) -> Self {
+        self.shim = Some(path.into().into());
+        self
+    }
+
+    /// With a runner of commands, which runs the agents of kind [`Way::Command`]. Without one those are refused.
+    #[must_use]
+    pub fn with_commands(mut self, runner: impl Runner) -> Self {
+        self.commands = Some(Arc::new(runner));
+        self
+    }
+
+    /// With another limit for each answer before the prompt than [`AGENT_ANSWER_WAIT`].
+    #[must_use]
+    pub const fn answer_within(mut self, limit: Duration) -> Self {
+        self.answer_wait = limit;
+        self
+    }
+
+    fn checked<'s>(&self, spec: &'s Spec) -> Result<&'s AgentSpec, String> {
+        let Spec::Agent(spec) = spec else {
+            return Err(format!("a job of kind {} is no prompt for an agent", spec.kind().as_str()));
+        };
+        self.agents.check(spec)?;
+        let is_command = self.agents.find(&spec.agent)?.way == Way::Command;
+        match &self.commands {
+            None if is_command => {
+                Err(format!("agent `{}` is a command, and this supervisor runs none for agents", spec.agent))
+            }
+            Some(_) | None => Ok(spec),
+        }
+    }
+
+    /// Starts with the least of all rights: who cannot look does not guess.
+    async fn run(self, spec: Arc<Spec>, context: RunContext) -> Ending {
+        let refused = |why: String| Ending::from(Failure::new(Cause::Spawn, None, why));
+        let agent_spec = match self.checked(&spec) {
+            Ok(spec) => spec,
+            // It was known at its launch; the configuration of a later start can be another.
+            Err(why) => return refused(why),
+        };
+        let above = match context.specs_above() {
+            Ok(above) => above,
+            Err(error) => return refused(format!("the rights of the jobs above are not known: {error}")),
+        };
+        let above = above.iter().filter_map(|spec| match &**spec {
+            Spec::Agent(agent) => Some(agent),
+            Spec::Command(_) => None,
+        });
+        let rights = self.agents.rights(agent_spec, above);
+        let agent = match self.agents.find(&agent_spec.agent) {
+            Ok(agent) => agent,
+            Err(why) => return refused(why),
+        };
+        let started = agent.started(agent_spec, rights, std::env::vars_os());
+        match (agent.way, &self.commands) {
+            (Way::Acp, _) => {
+                let started = marked(started, &context);
+                let held = (self.shim.as_deref(), self.answer_wait);
+                run::run(agent_spec, &started, rights, held, context).await
+            }
+            (Way::Command, Some(commands)) => {
+                let commands = Arc::clone(commands);
+                commands.run(Arc::new(Spec::Command(started)), context).await
+            }
+            // Refused above.
+            (Way::Command, None) => refused("this supervisor runs no commands for agents".to_owned()),
+        }
+    }
+}
+
+impl Runner for AcpRunner {
+    fn kind(&self) -> JobKind {
+        JobKind::Agent
+    }
+
+    fn check(&self, spec: &Spec) -> Result<(), String> {
+        self.checked(spec).map(drop)
+    }
+
+    fn stop_survivors(&self, log: &LogId) -> Vec<LeftProcess> {
+        fanin_process::stop_survivors(&fanin_process::Table::default(), log)
+    }
+
+    fn may_live(&self, left: &Left) -> bool {
+        // Where more may live than is named nobody can vouch.
+        let table = fanin_process::Table::default();
+        left.shim_lost
+            || left.alive.len() >= LEFT_NAMED_MAX
+            || left.alive.iter().any(|process| fanin_process::is_alive(&table, process))
+    }
+
+    fn run(&self, spec: Arc<Spec>, context: RunContext) -> RunFuture {
+        Box::pin(self.clone().run(spec, context))
+    }
+}
+
+/// The program with the mark of its job in its environment, so that what it starts knows whose child it is.
+fn marked(mut started: CommandSpec, context: &RunContext) -> CommandSpec {
+    static DEPTH: LazyLock<u32> = LazyLock::new(|| {
+        // A mark that is none says nothing; a program that minds refuses it before it launches.
+        let ours = ParentMark::read(std::env::var_os(PARENT_VARIABLE).as_deref());
+        ours.ok().flatten().map_or(0, |mark| mark.depth)
+    });
+    if let Some(mark) = context.parent_mark(*DEPTH) {
+        started.env.insert(PARENT_VARIABLE.to_owned(), mark.to_string());
+    }
+    started
+}

@@ -1,0 +1,67 @@
+//! One task of an agent from the start of its program to the end of all that it started. It ends no earlier, and waits
+//! for nothing without a limit but the answer to its prompt, which the limits of the job bound.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fanin_protocol::{AgentSpec, Cause, CommandSpec, Rights};
+use fanin_supervisor::{Ending, Failure, RunContext, StopStage};
+
+use crate::ending;
+use crate::listener::Listener;
+use crate::program::{Patience, Program};
+use crate::talk::{Question, Talked, talk};
+use crate::wire::Wire;
+
+/// Runs one task. `started` is the agent's program with what it is given, and `limit` that of each step before its prompt.
+///
+/// # Cancel safety
+///
+/// Dropping the future kills the agent's processes at once.
+pub(crate) async fn run(
+    spec: &AgentSpec,
+    started: &CommandSpec,
+    rights: Rights,
+    (shim, limit): (Option<&Path>, Duration),
+    context: RunContext,
+) -> Ending {
+    if context.stage() != StopStage::None {
+        return Ending::failed(Cause::Failed, None, "stopped before it was started");
+    }
+    let cwd = match folder(spec) {
+        Ok(cwd) => cwd,
+        Err(failure) => return failure.into(),
+    };
+    let start = Program::start(started, shim, &context.mark(), context.forced()).await;
+    let (mut program, pipes, bound) = match start {
+        Ok(started) => started,
+        Err((error, left)) => {
+            let failure = Failure::new(Cause::Spawn, Some(error.code), error.message);
+            let failure = if error.is_safe { failure.before_start() } else { failure };
+            return Ending { left, ..failure.into() };
+        }
+    };
+    let wire = Arc::new(Wire::default());
+    let listener = Arc::new(Listener::new(context.clone(), rights, spec.output_bytes_max));
+    let question = Question { cwd, prompt: spec.prompt.clone(), limit, bound };
+    let talked = {
+        let talk = talk(pipes, &wire, Arc::clone(&listener), question);
+        program.while_talking(talk, context.forced()).await
+    };
+    let is_done = matches!(talked, Some(Talked::Answered { was_cancelled: false, .. }));
+    let patience = if is_done || !context.is_cancelled() { Patience::Done } else { Patience::Stopped };
+    let gone = program.end(patience, context.forced()).await;
+    let was_prompted = listener.is_following();
+    ending::of(talked, wire.fault(), was_prompted, gone, listener.finish())
+}
+
+/// The folder of the session: a whole path, as the protocol wants it.
+fn folder(spec: &AgentSpec) -> Result<PathBuf, Failure> {
+    let folder = spec.cwd.as_deref().unwrap_or(Path::new(""));
+    let here = std::env::current_dir().map(|here| here.join(folder));
+    here.map_err(|error| {
+        let why = format!("our own working folder is not known: {error}");
+        Failure::new(Cause::Spawn, Some(fanin_protocol::Code::BadFolder), why)
+    })
+}

@@ -1,0 +1,232 @@
+//! The conversation of one run with its agent: who it is, a session, one prompt, and its answer. Every step has a limit
+//! of time; that of the prompt is the run's own.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::schema::{
+    CancelNotification, ClientCapabilities, Implementation, InitializeRequest, NewSessionRequest,
+    PromptRequest, RequestPermissionRequest, RequestPermissionResponse, SessionId, SessionNotification,
+    StopReason,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{
+    Agent, ByteStreams, Client, Error, ErrorCode, is_incoming_transport_closed, on_receive_notification,
+    on_receive_request,
+};
+use fanin_protocol::limits::AGENT_CANCEL_WAIT;
+use fanin_supervisor::{Bound, RunContext};
+use tokio::net::unix::pipe::Sender;
+use tokio::process::ChildStdout;
+use tokio::time::timeout;
+use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
+
+use crate::listener::Listener;
+use crate::program::Pipes;
+use crate::wire::{Reader, Wire, Writer};
+
+/// How a conversation ended.
+#[derive(Debug)]
+pub(crate) enum Talked {
+    /// Our prompt was answered.
+    Answered {
+        reason: StopReason,
+        /// We had asked for its end.
+        was_cancelled: bool,
+    },
+    /// It came to nothing before the prompt was sent: nothing has taken effect.
+    Unprompted(Trouble),
+    /// The prompt was sent, and no answer came.
+    Broken(Trouble),
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// No answer in time.
+    Late { to: &'static str, limit: Duration },
+    /// It wants somebody to log in.
+    LoggedOut(String),
+    /// It answered that it cannot.
+    Refused { to: &'static str, text: String },
+    /// Its output has ended, or its input is closed.
+    Gone,
+    /// The job was told to stop.
+    Stopped,
+    /// Where the agent's session is found could not be kept.
+    NotKept(String),
+}
+
+/// One question to an agent and all that belongs to it.
+pub(crate) struct Question {
+    pub(crate) cwd: PathBuf,
+    pub(crate) prompt: String,
+    /// How long each step before the prompt may take.
+    pub(crate) limit: Duration,
+    /// How to find the agent; its session is added.
+    pub(crate) bound: Bound,
+}
+
+/// Talks to the agent behind these pipes until our prompt is answered.
+///
+/// # Cancel safety
+///
+/// Dropping the future closes both pipes, and takes back nothing that the agent did.
+pub(crate) async fn talk(
+    pipes: Pipes,
+    wire: &Arc<Wire>,
+    listener: Arc<Listener>,
+    question: Question,
+) -> Talked {
+    let updates = Arc::clone(&listener);
+    let permissions = Arc::clone(&listener);
+    let kept = Arc::clone(&listener);
+    let talked = Client
+        .v1()
+        .name("fanin")
+        .on_receive_notification(
+            async move |told: SessionNotification, _: ConnectionTo<Agent>| {
+                updates.update(told);
+                Ok(())
+            },
+            on_receive_notification!(),
+        )
+        .on_receive_request(
+            async move |asked: RequestPermissionRequest,
+                        responder: Responder<RequestPermissionResponse>,
+                        _: ConnectionTo<Agent>| {
+                responder.respond(RequestPermissionResponse::new(permissions.answer(&asked)))
+            },
+            on_receive_request!(),
+        )
+        .connect_with(streams(pipes, wire), async move |agent: ConnectionTo<Agent>| {
+            Ok(converse(&agent, &listener, question).await)
+        })
+        .await;
+    match talked {
+        Ok(talked) => talked,
+        // The pipes failed beneath the conversation.
+        Err(_) if kept.is_following() => Talked::Broken(Trouble::Gone),
+        Err(_) => Talked::Unprompted(Trouble::Gone),
+    }
+}
+
+/// Asks an agent who it is, and nothing else.
+pub(crate) async fn greet(pipes: Pipes, wire: &Arc<Wire>, limit: Duration) -> Result<String, Trouble> {
+    let greeted = Client
+        .v1()
+        .name("fanin")
+        .connect_with(streams(pipes, wire), async move |agent: ConnectionTo<Agent>| {
+            Ok(initialize(&agent, limit).await)
+        });
+    greeted.await.unwrap_or(Err(Trouble::Gone))
+}
+
+fn streams(
+    (input, output): Pipes,
+    wire: &Arc<Wire>,
+) -> ByteStreams<Compat<Writer<Sender>>, Compat<Reader<ChildStdout>>> {
+    let (writer, reader) = (Writer::new(input, Arc::clone(wire)), Reader::new(output, Arc::clone(wire)));
+    ByteStreams::new(writer.compat_write(), reader.compat())
+}
+
+async fn converse(agent: &ConnectionTo<Agent>, listener: &Listener, question: Question) -> Talked {
+    let context = listener.context();
+    let Question { cwd, prompt, limit, bound } = question;
+    let opened = async {
+        initialize(agent, limit).await?;
+        let session = open(agent, cwd, limit).await?;
+        let external_session = Some(session.to_string());
+        let bound = Bound { external_session, ..bound };
+        context.bound_and_kept(bound).await.map_err(|error| Trouble::NotKept(error.to_string()))?;
+        Ok(session)
+    };
+    let session = match unless_stopped(context, opened).await {
+        Ok(session) => session,
+        Err(trouble) => return Talked::Unprompted(trouble),
+    };
+    listener.follow(session.clone());
+    match ask(agent, context, session, prompt).await {
+        Ok((reason, was_cancelled)) => Talked::Answered { reason, was_cancelled },
+        Err(trouble) => Talked::Broken(trouble),
+    }
+}
+
+/// What a step gives, unless the job is told to stop before.
+async fn unless_stopped<T>(
+    context: &RunContext,
+    step: impl Future<Output = Result<T, Trouble>>,
+) -> Result<T, Trouble> {
+    tokio::select! {
+        biased;
+        () = context.cancelled() => Err(Trouble::Stopped),
+        done = step => done,
+    }
+}
+
+async fn initialize(agent: &ConnectionTo<Agent>, limit: Duration) -> Result<String, Trouble> {
+    const METHOD: &str = "initialize";
+    // An answer of another version is refused beneath us. No files and no terminals of ours: an agent uses its own.
+    let request = InitializeRequest::new(ProtocolVersion::V1)
+        .client_capabilities(ClientCapabilities::new())
+        .client_info(Implementation::new("fanin", env!("CARGO_PKG_VERSION")));
+    let answer = in_time(METHOD, limit, agent.send_request(request).block_task()).await?;
+    Ok(answer.agent_info.map_or_else(String::new, |info| format!("{} {}", info.name, info.version)))
+}
+
+async fn open(agent: &ConnectionTo<Agent>, cwd: PathBuf, limit: Duration) -> Result<SessionId, Trouble> {
+    const METHOD: &str = "session/new";
+    let request = agent.send_request(NewSessionRequest::new(cwd));
+    Ok(in_time(METHOD, limit, request.block_task()).await?.session_id)
+}
+
+/// Sends the prompt and waits for its answer; a stop is handed on, and then waited for only so long.
+async fn ask(
+    agent: &ConnectionTo<Agent>,
+    context: &RunContext,
+    session: SessionId,
+    prompt: String,
+) -> Result<(StopReason, bool), Trouble> {
+    const METHOD: &str = "session/prompt";
+    let request = PromptRequest::new(session.clone(), vec![prompt.into()]);
+    let mut answer = pin!(agent.send_request(request).block_task());
+    tokio::select! {
+        biased;
+        answer = &mut answer => {
+            let answer = answer.map_err(|error| trouble(METHOD, &error))?;
+            return Ok((answer.stop_reason, false));
+        }
+        () = context.cancelled() => {}
+    }
+    agent.send_notification(CancelNotification::new(session)).map_err(|error| trouble(METHOD, &error))?;
+    let answer = in_time(METHOD, AGENT_CANCEL_WAIT, answer).await?;
+    Ok((answer.stop_reason, true))
+}
+
+async fn in_time<T>(
+    to: &'static str,
+    limit: Duration,
+    answer: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Trouble> {
+    match timeout(limit, answer).await {
+        Ok(answer) => answer.map_err(|error| trouble(to, &error)),
+        Err(_) => Err(Trouble::Late { to, limit }),
+    }
+}
+
+fn trouble(to: &'static str, error: &Error) -> Trouble {
+    let text = match &error.data {
+        Some(data) => format!("{} ({data})", error.message),
+        None => error.message.clone(),
+    };
+    match error.code {
+        // What the connection itself says when the pipe has ended, and no answer of anybody.
+        _ if is_incoming_transport_closed(error) => Trouble::Gone,
+        ErrorCode::AUTH_REQUIRED => Trouble::LoggedOut(text),
+        code => Trouble::Refused { to, text: format!("{text}, code {}", i32::from(code)) },
+    }
+}

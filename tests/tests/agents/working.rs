@@ -1,0 +1,127 @@
+//! Agents that do what they are told.
+
+use fanin_protocol::record::Usage;
+
+use super::*;
+
+#[tokio::test]
+async fn the_last_message_is_the_output_and_calls_are_parts() {
+    let place = place().await;
+    let script =
+        "say I will look.; think hm; tool a read x; done a; tool b execute; failed b; say Two\\n; say lines.";
+    let entry = place.run(script).await;
+    assert_eq!((entry.summary().as_str(), text(&entry)), ("completed", "Two\nlines."));
+    assert_eq!((entry.exit_code, entry.runs), (None, 1));
+    let parts = ["a read: Pending Running Completed", "b execute: Pending Running Error"];
+    assert_eq!(place.parts().await, parts);
+}
+
+#[tokio::test]
+async fn words_before_a_call_count_where_none_follow() {
+    let place = place().await;
+    let entry = place.run("say Done.; tool a read; done a").await;
+    assert_eq!((entry.summary().as_str(), text(&entry)), ("completed", "Done."));
+}
+
+// S-3: whoever reads the records after a crash finds the agent's session, also where the prompt was the last thing.
+#[tokio::test]
+async fn the_session_is_recorded_with_its_process_before_anything_of_the_prompt() {
+    let place = place().await;
+    place.run("tool a read; done a").await;
+    let records = place.records(&["run.bound", "part"]).await;
+    let [Record::RunBound(bound), rest @ ..] = &records[..] else { panic!("{records:?}") };
+    assert_eq!(bound.external_session.as_deref(), Some("fake-session"));
+    assert!(bound.pid.is_some() && bound.containment.is_some());
+    assert_eq!(rest.len(), 3);
+}
+
+// J-23: a turn that ends well is one in which something happened.
+#[tokio::test]
+async fn a_turn_with_a_call_or_usage_is_done_and_an_empty_one_is_not() {
+    let place = place().await;
+    for (script, end) in [
+        ("", "error{failed no_output}"),
+        ("think hm", "error{failed no_output}"),
+        ("usage 0 0", "error{failed no_output}"),
+        ("tool a read; done a", "completed"),
+        ("usage 10 0", "completed"),
+    ] {
+        let script = format!("{script}; stop end_turn");
+        assert_eq!(place.run(&script).await.summary(), end, "{script}");
+    }
+}
+
+#[tokio::test]
+async fn what_an_agent_has_used_is_recorded_once_at_its_last_word() {
+    let place = place().await;
+    place.run("usage 10 0.001; usage 20 0.002; usage 20 0.002; usage 30 0.00234; say x").await;
+    let costs = |records: Vec<Record>| -> Vec<_> {
+        let of = |record| match record {
+            Record::Usage(Usage { source, cost_usd_micros, .. }) if source == "acp" => cost_usd_micros,
+            other => panic!("{other:?}"),
+        };
+        records.into_iter().map(of).collect()
+    };
+    assert_eq!(costs(place.records(&["usage"]).await), [Some(1_000), Some(2_340)]);
+}
+
+#[tokio::test]
+async fn the_reason_of_our_turn_decides() {
+    let place = place().await;
+    for (reason, end) in [
+        ("end_turn", "completed"),
+        ("max_tokens", "error{failed agent_limit}"),
+        ("max_turn_requests", "error{failed agent_limit}"),
+        ("refusal", "error{failed refusal}"),
+        ("cancelled", "error{failed}"),
+    ] {
+        let entry = place.run(&format!("say so far; stop {reason}")).await;
+        assert_eq!((entry.summary().as_str(), text(&entry)), (end, "so far"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_works_in_the_folder_of_its_task_with_an_environment_of_its_own() {
+    // Whatever else is there: this is no variable that agents get.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    let folder = tempfile::tempdir().unwrap();
+    let place = place().await;
+    let script = "folder; say \\n; env A; say \\n; env CARGO_MANIFEST_DIR; say \\n; env FANIN_RIGHTS";
+    let mut spec = spec_in(folder.path(), script);
+    spec.env.insert("A".to_owned(), "1".to_owned());
+    let entry = place.ended(JobSpec::new("job", spec)).await;
+    assert_eq!(text(&entry), format!("{}\n1\nunset\nfull", folder.path().display()));
+    let script = "env FANIN_PARENT";
+    let entry = place.run(script).await;
+    assert!(text(&entry).starts_with("parent/") && text(&entry).ends_with("/1"), "{}", text(&entry));
+}
+
+#[tokio::test]
+async fn a_command_agent_gets_its_prompt_as_one_argument() {
+    let place = place().await;
+    let entry = place.ended(JobSpec::agent("job", "plain", "it's $(x); \"y\"")).await;
+    assert_eq!((entry.summary().as_str(), text(&entry)), ("completed", "plain: it's $(x); \"y\"\n"));
+}
+
+#[tokio::test]
+async fn a_fan_out_of_agents_wakes_its_parent_once_in_launch_order() {
+    let place = place().await;
+    let names = ["a", "b", "c", "d", "e"];
+    let specs = names.map(|name| JobSpec::agent(name, "well", format!("say {name}")));
+    soon(place.session.fan_out(specs)).await.unwrap();
+    let wake = soon(place.session.next_wake()).await.unwrap();
+    let texts: Vec<_> = wake.result().entries.iter().map(text).collect();
+    assert_eq!(texts, names);
+    wake.ack().await.unwrap();
+    fanin_tests::cases::assert_nothing_lives(&place.supervisor);
+}
+
+// B55: nothing of a launch exists where one of its agents does not.
+#[tokio::test]
+async fn an_unknown_agent_is_refused_at_launch_with_those_that_there_are() {
+    let place = place_of(Agents::default()).await;
+    let specs = [JobSpec::agent("a", "opencode", "x"), JobSpec::agent("b", "opencod", "x")];
+    let error = place.session.fan_out(specs).await.unwrap_err().to_string();
+    assert!(error.contains("there is no agent `opencod`; there are claude, codex, opencode"), "{error}");
+    assert_eq!(place.records(&["job.queued"]).await, []);
+}
