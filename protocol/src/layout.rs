@@ -11,6 +11,9 @@ pub const OWNER_LOCK: &str = "owner.lock";
 /// What a run was asked to do, in its folder. It is there before the first task starts.
 pub const PLAN: &str = "plan.json";
 
+/// The name of a file of configuration, in the folder that fanin is started in and in the user's.
+pub const CONFIG: &str = "fanin.toml";
+
 /// What came of it. A plan without a result is of a run that was killed, or is still at work.
 pub const RESULT: &str = "result.json";
 
@@ -43,6 +46,14 @@ pub fn state(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Lay
     let absolute = |name| path(name).filter(|path| path.is_absolute());
     let base = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
     Ok(base.ok_or(LayoutError::Unset)?.join("fanin"))
+}
+
+/// The user's file of configuration: `$XDG_CONFIG_HOME/fanin/fanin.toml`, else `$HOME/.config/fanin/fanin.toml`; none
+/// where neither variable is an absolute path.
+pub fn config(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
+    Some(base.join("fanin").join(CONFIG))
 }
 
 /// The folder of all runs.
@@ -92,6 +103,21 @@ mod tests {
             found(&[("FANIN_STATE_DIR", "a"), ("HOME", "/c")]),
             Err(LayoutError::Relative("a".into()))
         );
+    }
+
+    #[test]
+    fn the_configuration_of_a_user_is_where_others_are() {
+        let found = |variables: &[(&str, &str)]| {
+            config(|name| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+            })
+        };
+        assert_eq!(found(&[("XDG_CONFIG_HOME", "/b"), ("HOME", "/c")]), Some("/b/fanin/fanin.toml".into()));
+        assert_eq!(
+            found(&[("XDG_CONFIG_HOME", "b"), ("HOME", "/c")]),
+            Some("/c/.config/fanin/fanin.toml".into())
+        );
+        assert_eq!(found(&[("HOME", "")]), None);
     }
 
     #[test]

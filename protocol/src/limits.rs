@@ -136,6 +136,9 @@ pub const AGENT_REQUESTS_OPEN_MAX: usize = 64;
 /// The end of what an agent wrote to its standard error, for the words of a failure: the last lines say why.
 pub const AGENT_STDERR_BYTES_MAX: usize = 2 * 1024;
 
+/// Agents that `fanin doctor` asks at once: each is a heavy program that starts.
+pub const DOCTOR_AT_ONCE: usize = 4;
+
 /// Time between two records of what an agent has used: it may tell of each token.
 pub const USAGE_EVERY: Duration = Duration::from_secs(5);
 

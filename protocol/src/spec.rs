@@ -225,7 +225,8 @@ impl AgentSpec {
         check_env(&self.env)?;
         let bytes = env_bytes(&self.env);
         if bytes > COMMAND_BYTES_MAX {
-            let problem = format!("the environment has {bytes} bytes; at most {COMMAND_BYTES_MAX} are allowed");
+            let problem =
+                format!("the environment has {bytes} bytes; at most {COMMAND_BYTES_MAX} are allowed");
             return Err(SpecError::new("env", problem));
         }
         check_output_max(self.output_bytes_max)

@@ -341,13 +341,7 @@ impl RunContext {
         self.announce(call.into(), name.into(), PartKind::Tool, Some(hasher.finish()))
     }
 
-    fn announce(
-        &self,
-        call: Arc<str>,
-        name: Arc<str>,
-        kind: PartKind,
-        args_hash: Option<u64>,
-    ) -> ToolCall {
+    fn announce(&self, call: Arc<str>, name: Arc<str>, kind: PartKind, args_hash: Option<u64>) -> ToolCall {
         let call = ToolCall { context: self.clone(), call, name, kind, args_hash, is_over: false };
         call.say(PartState::Pending);
         call

@@ -10,6 +10,7 @@ use clap::{CommandFactory, FromArgMatches};
 use fanin_protocol::limits::GROUP_MEMBERS_MAX;
 
 use crate::demo;
+use crate::doctor::DoctorArgs;
 use crate::duration;
 use crate::look::Look;
 use crate::mcp::McpArgs;
@@ -100,6 +101,8 @@ pub(crate) enum Command {
     /// Serve an agent over MCP on standard input and output: it launches jobs, and is told once when they are over
     #[command(after_help = MCP)]
     Mcp(McpArgs),
+    /// Say which agents are there and answer
+    Doctor(DoctorArgs),
     /// Five fake agents, a kill -9, and one wake: what fanin is for, in two seconds
     Demo {
         /// Which part of it this process plays
@@ -233,6 +236,8 @@ pub(crate) enum Asked {
     Look(Look),
     /// To serve an agent.
     Mcp(McpArgs),
+    /// Which agents are there.
+    Doctor(DoctorArgs),
     /// The demo, or a part of it.
     Demo(Vec<String>),
 }
@@ -243,7 +248,9 @@ impl Asked {
     pub(crate) fn run(self) -> (RunArgs, Vec<Inline>) {
         match self {
             Self::Run(args, inline) => (*args, inline),
-            Self::Resume(_) | Self::Look(_) | Self::Mcp(_) | Self::Demo(_) => panic!("{self:?}"),
+            Self::Resume(_) | Self::Look(_) | Self::Mcp(_) | Self::Doctor(_) | Self::Demo(_) => {
+                panic!("{self:?}")
+            }
         }
     }
 }
@@ -260,6 +267,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Asked, 
         Command::Resume(args) => return Ok(Asked::Resume(args)),
         Command::Look(look) => return Ok(Asked::Look(look)),
         Command::Mcp(args) => return Ok(Asked::Mcp(args)),
+        Command::Doctor(args) => return Ok(Asked::Doctor(args)),
         Command::Demo { part } => return demo(part).map(Asked::Demo),
     };
     let places = |id: &str| {

@@ -3,6 +3,7 @@
 
 use std::io;
 
+use fanin_acp::AcpRunner;
 use fanin_protocol::{CombinedResult, GroupId, JobId};
 use fanin_subprocess::SubprocessRunner;
 use fanin_supervisor::journal::JournalError;
@@ -154,7 +155,11 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
     let github = GitHub::of_environment().filter(|_| !args.no_github && prepared.parent.is_none());
     let ways = Ways { args, github, stderr };
     prepared.warnings.iter().for_each(|warning| ways.tell(warning));
-    let mut builder = Supervisor::builder().runner(SubprocessRunner::with_shim(SELF)).slots(plan.concurrency);
+    let commands = SubprocessRunner::with_shim(SELF);
+    let mut builder = Supervisor::builder().runner(commands.clone()).slots(plan.concurrency);
+    if let Some(agents) = prepared.agents.take() {
+        builder = builder.runner(AcpRunner::new(agents).with_shim(SELF).with_commands(commands));
+    }
     // Here and not before: a run that was refused has left nothing.
     if let Some(keep) = prepared.keep.as_mut().filter(|_| !args.no_store) {
         let is_new = keep.is_new();

@@ -5,7 +5,9 @@
 
 mod again;
 mod args;
+mod config;
 mod demo;
+mod doctor;
 mod drive;
 mod duration;
 mod each;
@@ -53,11 +55,13 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use fanin_acp::Agents;
 use fanin_protocol::limits::STDERR_WAIT;
 use fanin_protocol::{GroupId, PARENT_VARIABLE};
 use fanin_subprocess::shim;
 
 use crate::args::Asked;
+use crate::doctor::DoctorArgs;
 use crate::drive::{DriveError, Driven};
 use crate::exit::Exit;
 use crate::look::Look;
@@ -208,6 +212,10 @@ fn read(stderr: &Stderr) -> Result<Ready, Ended> {
         }
         Asked::Look(look) => return Err(look_at(&look, stderr)),
         Asked::Demo(part) => return Err(demonstrate(&part, stderr)),
+        Asked::Doctor(args) => match config::agents() {
+            Ok(agents) => return Err(examine(&args, &agents, stderr)),
+            Err(refused) => (Err(refused), args.json),
+        },
         Asked::Resume(args) => match resume::prepare(&args) {
             Ok(Resumed::Nothing) => {
                 if !args.json {
@@ -239,7 +247,7 @@ fn tell_interrupted(asked: &Asked, stderr: &Stderr) {
     let is_told = match asked {
         Asked::Run(args, _) => !args.json,
         Asked::Look(look) => !look.is_json(),
-        Asked::Resume(_) | Asked::Mcp(_) | Asked::Demo(_) => false,
+        Asked::Resume(_) | Asked::Mcp(_) | Asked::Doctor(_) | Asked::Demo(_) => false,
     };
     if is_told && std::env::var_os(PARENT_VARIABLE).is_none() {
         resume::tell(|line| stderr.say(line));
@@ -251,6 +259,18 @@ fn demonstrate(part: &[String], stderr: &Stderr) -> Ended {
     match tokio::runtime::Handle::current().block_on(demo::run(part)) {
         Ok(()) => Ended::new(Exit::Done, false),
         Err(error) => Ended::new(Exit::Internal, false).saying(stderr, "demo", &error.to_string()),
+    }
+}
+
+/// `fanin doctor`, from a thread that may block.
+fn examine(args: &DoctorArgs, agents: &Agents, stderr: &Stderr) -> Ended {
+    let mut out = Vec::new();
+    let examined = tokio::runtime::Handle::current().block_on(doctor::run(args, agents, &mut out));
+    match examined.and_then(|examined| io::stdout().write_all(&out).map(|()| examined)) {
+        Ok(Ok(exit)) => Ended::new(exit, args.json),
+        Ok(Err(why)) => Ended::new(Exit::Usage, args.json).saying(stderr, Exit::Usage.name(), &why),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ended::new(Exit::Done, args.json),
+        Err(error) => Ended::new(Exit::Internal, args.json).saying(stderr, "io", &error.to_string()),
     }
 }
 

@@ -1,31 +1,36 @@
 //! Manifests: which keys there are and what they mean. It reads one file and nothing else, and tells all that is wrong
 //! with it at once.
 
-mod reader;
+pub(crate) mod reader;
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fanin_acp::Agents;
 use fanin_protocol::limits::{
-    GROUP_MEMBERS_MAX, INPUT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX, RUN_SLOTS,
+    GROUP_MEMBERS_MAX, INPUT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, PROMPT_BYTES_MAX, RETRIES_MAX, RUN_SLOTS,
 };
 use fanin_protocol::spec::millis;
 use fanin_protocol::{CommandLine, JobLimits, Policy, Resume, text};
 use toml::de::DeTable;
 
 use crate::args::Flags;
-use crate::plan::{self, Common, Draft, FailOn, Plan, Refused, Task};
+use crate::config;
+use crate::plan::{self, Common, Draft, FailOn, Plan, Refused, Task, What};
 use reader::{Field, Problems, Section};
 
 const TOP_KEYS: [&str; 9] =
     ["description", "concurrency", "release", "deadline", "fail_on", "cwd", "env", "limits", "task"];
-const TASK_KEYS: [&str; 14] = [
+const TASK_KEYS: [&str; 17] = [
     "id",
     "label",
     "command",
     "shell",
+    "agent",
+    "prompt",
+    "rights",
     "cwd",
     "env",
     "timeout",
@@ -50,11 +55,12 @@ pub(crate) fn read(path: &Path, flags: &Flags) -> Result<Plan, Refused> {
     let text = load(path).map_err(|error| Refused::one(format!("{file}: cannot be read: {error}")))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut problems = Problems::new(&file, &text);
-    let plan = parse(&text, folder, flags, &mut problems);
+    let plan = parse(&text, folder, (flags, &config::agents), &mut problems);
     plan.filter(|_| problems.is_empty()).ok_or_else(|| problems.into())
 }
 
-fn load(path: &Path) -> io::Result<String> {
+/// The text of a file, within bounds.
+pub(crate) fn load(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let read = File::open(path)?.take(INPUT_BYTES_MAX + 1).read_to_string(&mut text)?;
     if read as u64 > INPUT_BYTES_MAX {
@@ -63,8 +69,16 @@ fn load(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+/// Finds the agents there are, once a task is for one.
+type Configured<'c> = &'c dyn Fn() -> Result<Agents, Refused>;
+
 /// The plan of a manifest's text; it is of use only where no problem was added.
-fn parse(text: &str, folder: &Path, flags: &Flags, problems: &mut Problems<'_>) -> Option<Plan> {
+fn parse(
+    text: &str,
+    folder: &Path,
+    (flags, configured): (&Flags, Configured<'_>),
+    problems: &mut Problems<'_>,
+) -> Option<Plan> {
     let (document, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         // What follows from broken syntax would be noise.
@@ -81,9 +95,11 @@ fn parse(text: &str, folder: &Path, flags: &Flags, problems: &mut Problems<'_>) 
         1..=GROUP_MEMBERS_MAX => {}
         // A `task` of another type has its own problem.
         0 if !problems.is_empty() => {}
-        0 => {
-            problems.add(0, "task", "the manifest has no task; add a [[task]] with a `shell` or a `command`")
-        }
+        0 => problems.add(
+            0,
+            "task",
+            "the manifest has no task; add a [[task]] with a `shell`, a `command` or an `agent`",
+        ),
         n => problems.add(top.place("task"), "task", format!("{n}; at most {GROUP_MEMBERS_MAX} are allowed")),
     }
     let deadline = top.field("deadline").and_then(|field| field.duration(problems));
@@ -96,6 +112,7 @@ fn parse(text: &str, folder: &Path, flags: &Flags, problems: &mut Problems<'_>) 
         env: top.field("env").map(|field| field.variables(problems)).unwrap_or_default(),
     };
     let tasks = tasks(&sections, folder, (&common, deadline, flags), problems);
+    check_agents(&sections, configured, problems);
     Some(Plan {
         description: top.field("description").and_then(|field| field.string(problems)).map(Into::into),
         tasks,
@@ -204,7 +221,7 @@ fn draft(
     let draft = Draft {
         id: id.map(ToOwned::to_owned),
         label: label.or(id).map_or_else(|| plan::generated_id(n), ToOwned::to_owned),
-        line: CommandLine::Shell(String::new()),
+        what: What::Line(CommandLine::Shell(String::new())),
         cwd: section.field("cwd").and_then(|field| folder_of(&field, folder, problems)),
         env: section.field("env").map(|field| field.variables(problems)).unwrap_or_default(),
         limits: limits(section, deadline, problems),
@@ -212,7 +229,25 @@ fn draft(
             .field("output_bytes_max")
             .and_then(|field| field.integer(1, OUTPUT_BYTES_MAX_MAX, problems)),
     };
-    Some(Draft { line: line(section, &plan::generated_id(n), problems)?, ..draft })
+    Some(Draft { what: what(section, &plan::generated_id(n), problems)?, ..draft })
+}
+
+/// Looks for the agents that tasks are for.
+fn check_agents(sections: &[Section<'_, '_>], configured: Configured<'_>, problems: &mut Problems<'_>) {
+    let fields = sections.iter().filter_map(|section| section.field("agent"));
+    let named: Vec<_> = fields.filter_map(|field| Some((field.as_string()?, field))).collect();
+    let Some((_, first)) = named.first() else { return };
+    match configured() {
+        Ok(agents) => {
+            for (name, field) in &named {
+                if let Err(why) = agents.find(name) {
+                    field.wrong(why, problems);
+                }
+            }
+        }
+        // One that is wrong is wrong for all of them.
+        Err(refused) => refused.problems.iter().for_each(|problem| first.wrong(problem, problems)),
+    }
 }
 
 /// The limits that a task or the manifest as a whole sets.
@@ -276,20 +311,53 @@ fn common_limits(
     limits
 }
 
-fn line(section: &Section<'_, '_>, task: &str, problems: &mut Problems<'_>) -> Option<CommandLine> {
-    match (section.field("command"), section.field("shell")) {
-        (Some(command), None) => command.strings(problems).map(CommandLine::Argv),
-        (None, Some(shell)) => shell.string(problems).map(|line| CommandLine::Shell(line.to_owned())),
-        (Some(_), Some(shell)) => {
-            shell.wrong("`command` is there as well; keep one of the two", problems);
-            None
+/// What a task runs: a line, or a prompt for an agent.
+fn what(section: &Section<'_, '_>, task: &str, problems: &mut Problems<'_>) -> Option<What> {
+    let ways = ["command", "shell", "agent"].map(|key| section.field(key));
+    if ways[2].is_none() {
+        for key in ["prompt", "rights"] {
+            if let Some(field) = section.field(key) {
+                field.wrong("it is for a task with an `agent`", problems);
+            }
         }
-        (None, None) => {
-            let missing = "neither `command` nor `shell`; add one, like shell = \"cargo check\"";
+    }
+    match ways {
+        [Some(command), None, None] => {
+            command.strings(problems).map(|argv| What::Line(CommandLine::Argv(argv)))
+        }
+        [None, Some(shell), None] => {
+            shell.string(problems).map(|line| What::Line(CommandLine::Shell(line.to_owned())))
+        }
+        [None, None, Some(agent)] => prompt(section, &agent, problems),
+        [None, None, None] => {
+            let missing = "none of `command`, `shell` and `agent`; add one, like shell = \"cargo check\"";
             problems.add(section.start(), task, missing);
             None
         }
+        [Some(_), _, Some(second)] | [Some(_), Some(second), None] => {
+            second.wrong("`command` is there as well; keep one of the two", problems);
+            None
+        }
+        [None, Some(_), Some(second)] => {
+            second.wrong("`shell` is there as well; keep one of the two", problems);
+            None
+        }
     }
+}
+
+fn prompt(section: &Section<'_, '_>, agent: &Field<'_, '_>, problems: &mut Problems<'_>) -> Option<What> {
+    let rights = section.field("rights").and_then(|field| config::rights(&field, problems));
+    let Some(field) = section.field("prompt") else {
+        agent.wrong("its `prompt` is missing", problems);
+        return None;
+    };
+    let prompt = field.string(problems)?;
+    if prompt.len() > PROMPT_BYTES_MAX {
+        let bytes = prompt.len();
+        field.wrong(format!("has {bytes} bytes; at most {PROMPT_BYTES_MAX} are allowed"), problems);
+    }
+    let agent = agent.string(problems)?.to_owned();
+    Some(What::Agent { agent, prompt: prompt.to_owned(), rights })
 }
 
 fn label<'t>(field: &Field<'t, '_>, problems: &mut Problems<'_>) -> Option<&'t str> {

@@ -21,7 +21,7 @@ use crate::drive;
 use crate::duration;
 use crate::exit::Exit;
 use crate::keep;
-use crate::plan::{self, Common, Draft, Refused};
+use crate::plan::{self, Common, Draft, Refused, What};
 use crate::signals::{Signal, Signals};
 use crate::stderr::Stderr;
 
@@ -183,7 +183,15 @@ impl Found {
         };
         let label = task.label.or_else(|| task.id.clone());
         let label = label.unwrap_or_else(|| plan::label(&written, self.index));
-        Some(Draft { id: task.id, label, line, cwd, env: task.env, limits, output_bytes_max })
+        Some(Draft {
+            id: task.id,
+            label,
+            what: What::Line(line),
+            cwd,
+            env: task.env,
+            limits,
+            output_bytes_max,
+        })
     }
 
     fn limits(&mut self, task: &Task) -> JobLimits {

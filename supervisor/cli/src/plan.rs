@@ -8,7 +8,8 @@ use std::path::{self, Path, PathBuf};
 use fanin_protocol::limits::{GROUP_MEMBERS_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, RUN_SLOTS};
 use fanin_protocol::spec::{SpecError, millis};
 use fanin_protocol::{
-    CommandLine, CommandSpec, GroupId, IdError, JobId, JobLimits, Policy, ResultEntry, Spec, text,
+    AgentSpec, CommandLine, CommandSpec, GroupId, IdError, JobId, JobLimits, Policy, ResultEntry, Rights,
+    Spec, text,
 };
 use serde::{Deserialize, Serialize};
 
@@ -117,12 +118,21 @@ impl Refused {
     }
 }
 
+/// What a task runs.
+#[derive(Debug)]
+pub(crate) enum What {
+    /// A program, or a line for the shell.
+    Line(CommandLine),
+    /// A prompt for an agent.
+    Agent { agent: String, prompt: String, rights: Option<Rights> },
+}
+
 /// One task as somebody wrote it, before what holds for all tasks is added.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) id: Option<String>,
     pub(crate) label: String,
-    pub(crate) line: CommandLine,
+    pub(crate) what: What,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) limits: JobLimits,
@@ -134,7 +144,7 @@ impl Draft {
         Self {
             id: None,
             label: label.to_owned(),
-            line: CommandLine::Shell(line.to_owned()),
+            what: What::Line(CommandLine::Shell(line.to_owned())),
             cwd: None,
             env: BTreeMap::new(),
             limits: JobLimits::NONE,
@@ -163,12 +173,14 @@ impl Common {
         let mut env = self.env.clone();
         env.extend(draft.env);
         env.extend(flags.variables());
-        let spec = Spec::Command(CommandSpec {
-            line: draft.line,
-            cwd: draft.cwd.or_else(|| flags.cwd.clone()).or_else(|| self.cwd.clone()),
-            env,
-            output_bytes_max: draft.output_bytes_max,
-        });
+        let cwd = draft.cwd.or_else(|| flags.cwd.clone()).or_else(|| self.cwd.clone());
+        let output_bytes_max = draft.output_bytes_max;
+        let spec: Spec = match draft.what {
+            What::Line(line) => CommandSpec { line, cwd, env, output_bytes_max }.into(),
+            What::Agent { agent, prompt, rights } => {
+                AgentSpec { agent, prompt, cwd, env, rights, output_bytes_max }.into()
+            }
+        };
         let flag = JobLimits { run_ms: flags.timeout.map(millis), ..JobLimits::NONE };
         spec.check()?;
         draft.limits.check()?;

@@ -6,10 +6,12 @@ use std::io;
 use std::path::{self, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fanin_acp::Agents;
 use fanin_protocol::limits::DEPTH_MAX;
 use fanin_protocol::{GroupId, JobInfo, LayoutError, PARENT_VARIABLE, ParentMark, layout, text};
 
 use crate::args::{Inline, RunArgs};
+use crate::config;
 use crate::file;
 use crate::keep::{Earlier, Keep};
 use crate::on_done;
@@ -21,6 +23,8 @@ use crate::warning::Warning;
 pub(crate) struct Prepared {
     pub(crate) args: RunArgs,
     pub(crate) plan: Plan,
+    /// The agents that there are, where a task is for one.
+    pub(crate) agents: Option<Agents>,
     /// The group of its tasks.
     pub(crate) group: GroupId,
     /// Where the result is kept.
@@ -45,6 +49,7 @@ pub(crate) fn prepare(args: RunArgs, inline: &[Inline], stdin: impl io::Read) ->
     let state = layout::state(|name| env::var_os(name));
     let earlier = args.again.as_deref().map(|name| earlier(&state, name)).transpose()?;
     let plan = plan::plan(&args, inline, earlier, stdin)?;
+    let agents = config::agents_of(&plan)?;
     if let Some(path) = &args.junit {
         file::check(path).map_err(|error| {
             Refused::one(format!("--junit: {} cannot be written: {error}", text::path(path)))
@@ -70,7 +75,7 @@ pub(crate) fn prepare(args: RunArgs, inline: &[Inline], stdin: impl io::Read) ->
             None
         }
     };
-    Ok(Prepared { args, plan, group, keep, parent, before: Vec::new(), warnings })
+    Ok(Prepared { args, plan, agents, group, keep, parent, before: Vec::new(), warnings })
 }
 
 /// A run inside a job is a child of it: its own tasks are one level deeper (SC-8).

@@ -13,6 +13,7 @@ use fanin_supervisor::JobFilter;
 use fanin_supervisor::stored::Stored;
 
 use crate::args::{Flags, RunArgs};
+use crate::config;
 use crate::duration;
 use crate::exit::Exit;
 use crate::keep::{Keep, KeptRun, UNPRINTED};
@@ -108,10 +109,20 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
         Refused::one(format!("resume: {} cannot be entered: {error}", text::path(&run.started_in)))
     })?;
     let KeptRun { group, folder, plan, .. } = run;
+    let agents = config::agents_of(&plan)?;
     let keep = Keep::of(&state, &folder);
     let args = words(args);
     let before = left(&stored);
-    Ok(Resumed::Run(Box::new(Prepared { args, plan, group, keep: Some(keep), parent, before, warnings })))
+    Ok(Resumed::Run(Box::new(Prepared {
+        args,
+        plan,
+        agents,
+        group,
+        keep: Some(keep),
+        parent,
+        before,
+        warnings,
+    })))
 }
 
 /// The jobs as their supervisor left them when it died: what ran then has not ended yet.

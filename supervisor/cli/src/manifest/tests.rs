@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use fanin_protocol::{CommandSpec, Spec};
+use fanin_protocol::{AgentSpec, CommandSpec, Rights, Spec};
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn parsed(text: &str, flags: &Flags) -> Result<Plan, Refused> {
 
 fn parsed_in(folder: &Path, text: &str, flags: &Flags) -> Result<Plan, Refused> {
     let mut problems = Problems::new("m.toml", text);
-    let plan = parse(text, folder, flags, &mut problems);
+    let plan = parse(text, folder, (flags, &|| Ok(Agents::default())), &mut problems);
     plan.filter(|_| problems.is_empty()).ok_or_else(|| problems.into())
 }
 
@@ -166,8 +166,46 @@ cmd = "true"
             m.toml:5:23: release.never: unknown key; the keys here are ok, not_ok
             m.toml:9:1: comand: unknown key; did you mean `command`?
             m.toml:11:1: deadline: unknown key; it belongs to the top, before the first [[task]]
-            m.toml:13:1: task_2: neither `command` nor `shell`; add one, like shell = "cargo check"
+            m.toml:13:1: task_2: none of `command`, `shell` and `agent`; add one, like shell = "cargo check"
             m.toml:14:1: cmd: unknown key; did you mean `command`?
+        "#]],
+    );
+}
+
+#[test]
+fn a_prompt_is_for_an_agent_that_is_there() {
+    let text =
+        "cwd = '/'\n[env]\nA = '1'\n[[task]]\nagent = 'codex'\nprompt = 'go'\nrights = 'edit'\nretries = 1\n";
+    let plan = parsed(text, &Flags::default()).unwrap();
+    let mut spec = AgentSpec::new("codex", "go").cwd("/").rights(Rights::Edit);
+    spec.env.insert("A".to_owned(), "1".to_owned());
+    assert_eq!(plan.tasks[0].spec, Spec::Agent(spec));
+    check(
+        r#"
+[[task]]
+agent = "opencod"
+prompt = "x"
+[[task]]
+agent = "codex"
+prompt = " "
+[[task]]
+agent = "codex"
+prompt = "x"
+rights = "root"
+[[task]]
+shell = "true"
+rights = "full"
+[[task]]
+shell = "true"
+agent = "codex"
+prompt = "x"
+"#,
+        &expect![[r#"
+            m.toml:3:9: agent: there is no agent `opencod`; there are claude, codex, opencode
+            m.toml:7:10: prompt: the prompt is empty
+            m.toml:11:10: rights: use "read-only", "edit" or "full"
+            m.toml:14:10: rights: it is for a task with an `agent`
+            m.toml:17:9: agent: `shell` is there as well; keep one of the two
         "#]],
     );
 }
@@ -180,8 +218,6 @@ fn keys_of_what_is_not_built_are_unknown() {
 [budget]
 [[task]]
 shell = "true"
-agent = "opencode"
-prompt = "x"
 stdin = "x"
 idle = "1s"
 retries = 1
@@ -192,12 +228,10 @@ budget = 1
 "#,
         &expect![[r#"
             m.toml:3:2: budget: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, limits, task
-            m.toml:6:1: agent: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
-            m.toml:7:1: prompt: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
-            m.toml:8:1: stdin: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
-            m.toml:12:1: depends: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
-            m.toml:13:1: on_failed_dependency: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
-            m.toml:14:1: budget: unknown key; the keys here are id, label, command, shell, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
+            m.toml:6:1: stdin: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
+            m.toml:10:1: depends: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
+            m.toml:11:1: on_failed_dependency: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
+            m.toml:12:1: budget: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
         "#]],
     );
 }
@@ -305,7 +339,7 @@ command = ["a\u0000b"]
 "#,
         &expect![[r#"
             m.toml:3:9: shell: `command` is there as well; keep one of the two
-            m.toml:5:1: task_2: neither `command` nor `shell`; add one, like shell = "cargo check"
+            m.toml:5:1: task_2: none of `command`, `shell` and `agent`; add one, like shell = "cargo check"
             m.toml:8:9: shell: the command line is empty
             m.toml:10:11: command: the program is missing
             m.toml:12:11: command: a NUL byte cannot be part of a command line
@@ -339,14 +373,14 @@ fn a_manifest_has_tasks() {
     check(
         "",
         &expect![[r#"
-        m.toml:1:1: task: the manifest has no task; add a [[task]] with a `shell` or a `command`
-    "#]],
+            m.toml:1:1: task: the manifest has no task; add a [[task]] with a `shell`, a `command` or an `agent`
+        "#]],
     );
     check(
         "task = []",
         &expect![[r#"
-        m.toml:1:1: task: the manifest has no task; add a [[task]] with a `shell` or a `command`
-    "#]],
+            m.toml:1:1: task: the manifest has no task; add a [[task]] with a `shell`, a `command` or an `agent`
+        "#]],
     );
     check(
         "[task]\nshell = 'true'",

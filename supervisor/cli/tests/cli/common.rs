@@ -12,8 +12,15 @@ use std::time::{Duration, Instant};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What would change how `fanin` behaves, from wherever these tests are run.
-const SURROUNDINGS: [&str; 6] =
-    ["NO_COLOR", "CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "FANIN_PARENT", "TERM_PROGRAM"];
+const SURROUNDINGS: [&str; 7] = [
+    "NO_COLOR",
+    "CI",
+    "GITHUB_ACTIONS",
+    "GITHUB_STEP_SUMMARY",
+    "FANIN_PARENT",
+    "FANIN_RIGHTS",
+    "TERM_PROGRAM",
+];
 
 /// `fanin` with these words, to be run in `folder`. What it keeps goes below that, where the folder is the test's own: none
 /// hears of another's crash.
@@ -28,7 +35,7 @@ pub(crate) fn fanin(folder: &Path, words: &[&str]) -> Command {
     } else {
         concat!(env!("CARGO_TARGET_TMPDIR"), "/state").into()
     };
-    command.env("FANIN_STATE_DIR", state);
+    command.env("FANIN_STATE_DIR", state).env("XDG_CONFIG_HOME", folder.join(".config"));
     for name in SURROUNDINGS {
         command.env_remove(name);
     }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod again;
 #[cfg(test)]
+mod agents;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod demo;

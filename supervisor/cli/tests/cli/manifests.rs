@@ -60,7 +60,7 @@ timeout = 5
     expect![[r#"
         sub/m.toml:1:1: concurency: unknown key; did you mean `concurrency`?
         sub/m.toml:2:12: deadline: `1m30s` is no duration; write a whole number and one unit: 500ms, 30s, 5m or 2h
-        sub/m.toml:4:1: task_1: neither `command` nor `shell`; add one, like shell = "cargo check"
+        sub/m.toml:4:1: task_1: none of `command`, `shell` and `agent`; add one, like shell = "cargo check"
         sub/m.toml:6:1: shel: unknown key; did you mean `shell`?
         sub/m.toml:9:6: id: task 1 has the id `lint` already; choose another
         sub/m.toml:11:11: timeout: must be a string like "30s" (units: ms, s, m, h), not an integer
