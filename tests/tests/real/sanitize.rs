@@ -1,15 +1,4 @@
-//! Stores that the real opencode makes: killed in the middle of a fan-out, repaired, and opened by it again. And rollouts
-//! of the real Codex.
-//!
-//! `FANIN_OPENCODE` and `FANIN_CODEX` name their programs, as `tests/agents.sh` installs them. Without them nothing is
-//! tested and that is said; with `FANIN_REQUIRE=all` it is a failure. It runs offline, with a scripted model, and never as root.
-
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
-mod agent;
-mod codex;
-mod model;
-mod responses;
+//! Stores that the real opencode makes: killed in the middle of a fan-out, repaired, and opened by it again.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,13 +10,13 @@ use fanin_sanitize::{
 };
 use serde_json::Value;
 
-use agent::{Agent, Place, until};
+use crate::agent::{Agent, Place, until};
 
 fn counts(store: &Path) -> Counts {
     report(&OpenCode, store, &Only::All).map(|scan| scan.counts()).unwrap_or_default()
 }
 
-fn repaired(format: &dyn Format, store: &Path) -> Result<Repaired, SanitizeError> {
+pub(crate) fn repaired(format: &dyn Format, store: &Path) -> Result<Repaired, SanitizeError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let options = Options { only: Only::All, force: false, now_ms: now.as_millis().try_into().unwrap() };
     repair(format, store, &options)

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use fanin_sanitize::{Codex, INTERRUPTED, Only, SanitizeError, report, undo};
 
 use crate::agent::{Place, until};
-use crate::repaired;
+use crate::sanitize::repaired;
 
 /// The only rollout below a folder.
 fn rollout(folder: &Path) -> Option<PathBuf> {

@@ -57,6 +57,9 @@ fn reply(request: &Value) -> Reply {
         Reply::Calls(vec![task("b", "WORK slow", true)])
     } else if has("DONE go") {
         Reply::Calls(vec![task("d", "WORK fast", true)])
+    } else if let Some((_, file)) = asked.split_once("TOUCH go ") {
+        let file = file.split_whitespace().next().unwrap_or_default();
+        Reply::Calls(vec![("bash", json!({"command": format!("touch {file}"), "description": "touch"}))])
     } else if has("ARGS go") {
         Reply::Cut("bash", "{\"command\": \"ec")
     } else if has("COMMANDS go") {
@@ -99,6 +102,15 @@ impl Model {
             }
         });
         model
+    }
+
+    /// True once there was a request whose last question has these words.
+    pub(crate) fn was_asked(&self, words: &str) -> bool {
+        let requests = self.requests.lock().unwrap();
+        requests.iter().any(|request| {
+            let messages = request["messages"].as_array().unwrap();
+            request["model"] == "mock-1" && messages.iter().map(text).any(|text| text.contains(words))
+        })
     }
 
     /// All messages of the last request whose last question has these words.

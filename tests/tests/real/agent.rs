@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::model::Model;
 
 /// What nothing here may exceed. It starts in 7 seconds on two idle cores, and in many times that on busy ones.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Who has no rights.
 const NOBODY: u32 = 65_534;
@@ -118,8 +118,28 @@ impl Place {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.env_clear().current_dir(self.path("project")).stdin(Stdio::null()).process_group(0);
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", self.path("home"));
-        command.env("TMPDIR", self.path("tmp")).env("GIT_CONFIG_GLOBAL", "/dev/null");
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).envs(self.variables());
+        command.env("OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS", "true");
+        if is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+
+    /// The words that start the agent's program with nobody's rights.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let program = self.program.to_str().unwrap().to_owned();
+        if !is_root() {
+            return vec![program];
+        }
+        let nobody = NOBODY.to_string();
+        ["setpriv", "--reuid", &nobody, "--regid", &nobody, "--clear-groups", &program]
+            .map(str::to_owned)
+            .into()
+    }
+
+    /// What it is told of its place.
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
         let off = [
             "MODELS_FETCH",
             "AUTOUPDATE",
@@ -128,12 +148,18 @@ impl Place {
             "CLAUDE_CODE",
             "EXTERNAL_SKILLS",
         ];
-        command.envs(off.map(|what| (format!("OPENCODE_DISABLE_{what}"), "1")));
-        command.env("OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS", "true");
-        if is_root() {
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        command
+        let off = off.map(|what| (format!("OPENCODE_DISABLE_{what}"), "1".to_owned()));
+        let folder = |name: &str| self.path(name).to_str().unwrap().to_owned();
+        let places = [
+            ("HOME", folder("home")),
+            ("TMPDIR", folder("tmp")),
+            ("XDG_CONFIG_HOME", folder("home/.config")),
+            ("XDG_DATA_HOME", folder("home/.local/share")),
+            ("XDG_STATE_HOME", folder("home/.local/state")),
+            ("XDG_CACHE_HOME", folder("home/.cache")),
+            ("GIT_CONFIG_GLOBAL", "/dev/null".to_owned()),
+        ];
+        places.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(off).collect()
     }
 }
 
