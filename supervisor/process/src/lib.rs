@@ -12,6 +12,7 @@ mod hunt;
 mod identity;
 #[cfg(target_os = "linux")]
 mod lost;
+mod own;
 pub mod shim;
 #[cfg(target_os = "linux")]
 mod shimmed;
@@ -24,7 +25,8 @@ mod watch;
 mod wire;
 
 pub use identity::{Found, Identity};
+pub use own::own_depth;
 pub use spawn::NotStarted;
-pub use survivors::{is_alive, stop_survivors};
+pub use survivors::{is_alive, may_live, stop_survivors};
 pub use table::{Entry, Table};
 pub use tree::{Given, Input, Pipes, Tree, read_now};

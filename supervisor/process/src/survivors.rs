@@ -4,8 +4,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use fanin_protocol::limits::{SURVIVOR_GRACE, SURVIVOR_WAIT};
-use fanin_protocol::{LeftProcess, LogId};
+use fanin_protocol::limits::{LEFT_NAMED_MAX, SURVIVOR_GRACE, SURVIVOR_WAIT};
+use fanin_protocol::{Left, LeftProcess, LogId};
 
 use crate::hunt;
 use crate::table::{Entry, Table};
@@ -16,6 +16,15 @@ const LOOK: Duration = Duration::from_millis(20);
 /// True where this process is still there. One that has ended and waits to be reaped by somebody else is not.
 pub fn is_alive(table: &Table, process: &LeftProcess) -> bool {
     table.entry(process.pid).is_some_and(|entry| entry.start == process.pid_start && !entry.is_defunct)
+}
+
+/// True where something of what a run left may still be alive. It looks without waiting.
+pub fn may_live(left: &Left) -> bool {
+    // Where more may live than is named nobody can vouch.
+    let table = Table::default();
+    left.shim_lost
+        || left.alive.len() >= LEFT_NAMED_MAX
+        || left.alive.iter().any(|process| is_alive(&table, process))
 }
 
 /// Stops all that carries a mark of this log, and names what is still alive at the end. It blocks its thread, for

@@ -32,13 +32,13 @@ mod talk;
 mod wire;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use agents::{Agent, Agents, PROMPT, RIGHTS_VARIABLE, Way};
-use fanin_protocol::limits::{AGENT_ANSWER_WAIT, LEFT_NAMED_MAX};
+use fanin_protocol::limits::AGENT_ANSWER_WAIT;
 use fanin_protocol::{
-    AgentSpec, Cause, CommandSpec, JobKind, Left, LeftProcess, LogId, PARENT_VARIABLE, ParentMark, Spec,
+    AgentSpec, Cause, CommandSpec, JobKind, Left, LeftProcess, LogId, PARENT_VARIABLE, Spec,
 };
 use fanin_supervisor::{Ending, Failure, RunContext, RunFuture, Runner};
 pub use greeting::{Greeting, greet_agent};
@@ -146,11 +146,7 @@ impl Runner for AcpRunner {
     }
 
     fn may_live(&self, left: &Left) -> bool {
-        // Where more may live than is named nobody can vouch.
-        let table = fanin_process::Table::default();
-        left.shim_lost
-            || left.alive.len() >= LEFT_NAMED_MAX
-            || left.alive.iter().any(|process| fanin_process::is_alive(&table, process))
+        fanin_process::may_live(left)
     }
 
     fn run(&self, spec: Arc<Spec>, context: RunContext) -> RunFuture {
@@ -160,12 +156,7 @@ impl Runner for AcpRunner {
 
 /// The program with the mark of its job in its environment, so that what it starts knows whose child it is.
 fn marked(mut started: CommandSpec, context: &RunContext) -> CommandSpec {
-    static DEPTH: LazyLock<u32> = LazyLock::new(|| {
-        // A mark that is none says nothing; a program that minds refuses it before it launches.
-        let ours = ParentMark::read(std::env::var_os(PARENT_VARIABLE).as_deref());
-        ours.ok().flatten().map_or(0, |mark| mark.depth)
-    });
-    if let Some(mark) = context.parent_mark(*DEPTH) {
+    if let Some(mark) = context.parent_mark(fanin_process::own_depth()) {
         started.env.insert(PARENT_VARIABLE.to_owned(), mark.to_string());
     }
     started

@@ -37,13 +37,10 @@ mod run;
 mod run_tests;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 pub use fanin_process::shim;
-use fanin_protocol::limits::LEFT_NAMED_MAX;
-use fanin_protocol::{
-    Cause, CommandSpec, JobKind, Left, LeftProcess, LogId, PARENT_VARIABLE, ParentMark, Spec,
-};
+use fanin_protocol::{Cause, CommandSpec, JobKind, Left, LeftProcess, LogId, PARENT_VARIABLE, Spec};
 use fanin_supervisor::{Ending, RunContext, RunFuture, Runner};
 
 /// Runs command jobs. It needs a tokio runtime with I/O and time enabled.
@@ -99,11 +96,7 @@ impl Runner for SubprocessRunner {
     }
 
     fn may_live(&self, left: &Left) -> bool {
-        // Where more may live than is named nobody can vouch.
-        let table = fanin_process::Table::default();
-        left.shim_lost
-            || left.alive.len() >= LEFT_NAMED_MAX
-            || left.alive.iter().any(|process| fanin_process::is_alive(&table, process))
+        fanin_process::may_live(left)
     }
 
     fn run(&self, spec: Arc<Spec>, context: RunContext) -> RunFuture {
@@ -121,13 +114,8 @@ impl Runner for SubprocessRunner {
 
 /// The command with the mark of its job in its environment, so that what it starts knows whose child it is.
 fn marked(command: &CommandSpec, context: &RunContext) -> CommandSpec {
-    static DEPTH: LazyLock<u32> = LazyLock::new(|| {
-        // A mark that is none says nothing; a program that minds refuses it before it launches.
-        let ours = ParentMark::read(std::env::var_os(PARENT_VARIABLE).as_deref());
-        ours.ok().flatten().map_or(0, |mark| mark.depth)
-    });
     let mut command = command.clone();
-    if let Some(mark) = context.parent_mark(*DEPTH) {
+    if let Some(mark) = context.parent_mark(fanin_process::own_depth()) {
         command.env.insert(PARENT_VARIABLE.to_owned(), mark.to_string());
     }
     command
