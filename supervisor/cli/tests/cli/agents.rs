@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{Ended, Running, fanin, run};
+use crate::common::{Ended, PATIENCE, Running, fanin, run};
 
 /// An agent that answers with its rights, and with the word that it is asked.
 const AGENT: &str = r#"
@@ -16,6 +17,9 @@ while read -r line; do
   case $line in
   *'"initialize"'*) answer '{"protocolVersion":1,"agentCapabilities":{},"agentInfo":{"name":"sh","version":"7"}}' ;;
   *'"session/new"'*) answer '{"sessionId":"s"}' ;;
+  *'"session/prompt"'*word-wait*)
+    echo $$ > working.new; mv working.new working
+    while read -r line; do :; done ;;
   *'"session/prompt"'*)
     said="$FANIN_RIGHTS $(printf '%s' "$line" | sed -n 's/.*word-\([a-z]*\).*/\1/p') $SECRET$SHOWN"
     printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":'
@@ -115,6 +119,33 @@ fn what_failed_runs_again_with_its_agent() {
     let group = document["group"].as_str().unwrap();
     let ended = run(folder.path(), &["--again", group, "--json"]);
     assert_eq!((ended.code, texts(&ended)[0].as_str()), (Some(0), "read-only one"), "{}", ended.stderr);
+}
+
+// S-3: a run whose fanin was killed in the middle of a prompt shows the agent's session, and leaves no agent.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_session_of_an_agent_is_found_after_a_crash() {
+    let folder = folder("[[task]]\nagent = \"worker\"\nprompt = \"word-wait\"\n");
+    let running = Running::start(fanin(folder.path(), &["run", "m.toml"]));
+    let working = folder.path().join("working");
+    let end = Instant::now() + PATIENCE;
+    while !working.exists() {
+        assert!(Instant::now() < end, "the agent was never asked");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let agent = fs::read_to_string(working).unwrap();
+    running.signal("KILL");
+    running.end();
+    let ended = with(folder.path(), &["resume", "--json"], &[]);
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}", ended.stderr));
+    let entry = &document["entries"][0];
+    assert_eq!((&entry["status"], &entry["cause"]), (&"error".into(), &"interrupted".into()), "{entry}");
+    let events = with(folder.path(), &["events", "--json", document["group"].as_str().unwrap()], &[]);
+    let bound = events.stdout.lines().find(|line| line.contains("\"run.bound\"")).unwrap();
+    assert!(bound.contains("\"external_session\":\"s\""), "{bound}");
+    let stat = fs::read_to_string(Path::new("/proc").join(agent.trim()).join("stat"));
+    let is_alive = stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'));
+    assert!(!is_alive, "the agent of a killed fanin");
 }
 
 #[test]
