@@ -8,7 +8,7 @@ use fanin_supervisor::journal::{
 use fanin_supervisor::protocol::record::{Level, NoteCode};
 use fanin_supervisor::protocol::{Envelope, GroupId, JobId, Lifetime, Record, RowKind, Seq, Status};
 use fanin_supervisor::{
-    Delivery, Filter, GroupOptions, JobFilter, JobSpec, RunContext, Session, Since, Supervisor,
+    Bound, Delivery, Filter, GroupOptions, JobFilter, JobSpec, RunContext, Session, Since, Supervisor,
 };
 use fanin_tests::cases::process::until;
 use fanin_tests::cases::*;
@@ -184,6 +184,30 @@ async fn nothing_is_told_before_it_is_committed() {
     soon(began.passed()).await;
     assert!(events.try_next().is_ok());
     gate.open();
+    assert_eq!(group.wait(STUCK).await.unwrap().counts.completed, 1);
+    soon(supervisor.shutdown()).await;
+}
+
+// S-3: a runner sends no prompt before the agent's session can be found after a crash.
+#[tokio::test]
+async fn what_must_be_kept_first_is_waited_for() {
+    let (held, supervisor, session) = start_held().await;
+    let (gate, kept) = (Gate::new(), Gate::new());
+    let (wait, tell) = (gate.clone(), kept.clone());
+    let spec = JobSpec::run("a", move |context: RunContext| async move {
+        wait.passed().await;
+        context.bound_and_kept(Bound { external_session: Some("s".into()), ..Bound::default() }).await?;
+        tell.open();
+        Ok("done".into())
+    });
+    let group = session.fan_out([spec]).await.unwrap();
+    held.hold();
+    let before = held.count();
+    gate.open();
+    held.asked(before + 1).await;
+    assert!(!kept.is_open(), "it went on before the commit");
+    held.let_go();
+    soon(kept.passed()).await;
     assert_eq!(group.wait(STUCK).await.unwrap().counts.completed, 1);
     soon(supervisor.shutdown()).await;
 }

@@ -84,6 +84,24 @@ async fn nothing_that_an_agent_started_outlives_its_job() {
     assert!(gone, "the child of an agent that is done");
 }
 
+// B34: those that run are stopped, those that wait are never started.
+#[tokio::test]
+async fn a_cancelled_group_of_agents_ends_as_a_whole() {
+    let runner = AcpRunner::new(agents()).with_shim(HOST);
+    let supervisor = Supervisor::builder().runner(runner).slots(3).start().await.unwrap();
+    let session = supervisor.session("parent").await.unwrap();
+    let specs = (0..5).map(|n| JobSpec::agent(format!("{n}"), "well", "say at work; wait"));
+    let group = session.fan_out(specs).await.unwrap();
+    let at_work = || group.jobs().iter().filter(|job| supervisor.progress(job).is_some()).count() == 3;
+    until("three at work", at_work).await;
+    group.cancel().await.unwrap();
+    let result = group.wait(STUCK).await.unwrap();
+    let ends: Vec<_> = result.entries.iter().map(|entry| (entry.summary(), entry.runs)).collect();
+    let expected = [1, 1, 1, 0, 0].map(|runs| ("cancelled{user}".to_owned(), runs));
+    assert_eq!(ends, expected);
+    assert_nothing_lives(&supervisor);
+}
+
 #[tokio::test]
 async fn a_supervisor_that_shuts_down_leaves_no_agent() {
     let place = place().await;

@@ -2,7 +2,7 @@
 //! answered by the rights of the job. It never waits, so that a flood is taken in as fast as it comes.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, PermissionOption, PermissionOptionKind, RequestPermissionOutcome,
@@ -12,6 +12,7 @@ use agent_client_protocol::v1::schema::{
 use fanin_protocol::limits::{OUTPUT_BYTES_MAX, PARTS_PER_RUN_MAX, PROGRESS_BYTES_MAX, USAGE_EVERY};
 use fanin_protocol::{Rights, text};
 use fanin_supervisor::{HeadTail, JobOutput, RunContext, ToolCall as Part, Used};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The name of the meter in records of usage.
@@ -63,17 +64,17 @@ impl Listener {
 
     /// From now on it hears of this session.
     pub(crate) fn follow(&self, session: SessionId) {
-        self.heard().session = Some(session);
+        self.heard.lock().session = Some(session);
     }
 
     /// True once it hears of a session: from then on a prompt may have been sent.
     pub(crate) fn is_following(&self) -> bool {
-        self.heard().session.is_some()
+        self.heard.lock().session.is_some()
     }
 
     /// The last message, where there was one. What is open stays open: the end of the run closes it.
     pub(crate) fn finish(&self) -> Option<JobOutput> {
-        let mut heard = self.heard();
+        let mut heard = self.heard.lock();
         for (_, call) in heard.calls.drain() {
             if let Some(part) = call.part {
                 part.leave();
@@ -83,14 +84,9 @@ impl Listener {
         heard.message.take().map(HeadTail::finish)
     }
 
-    fn heard(&self) -> MutexGuard<'_, Heard> {
-        // What a panic left half done is still what was heard.
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes in an update.
     pub(crate) fn update(&self, told: SessionNotification) {
-        let mut heard = self.heard();
+        let mut heard = self.heard.lock();
         if heard.session.as_ref() != Some(&told.session_id) {
             return;
         }
@@ -241,7 +237,7 @@ impl Listener {
 
     /// Answers a question for permission: by the rights of the job, and by the kind of each answer, never by its place.
     pub(crate) fn answer(&self, asked: &RequestPermissionRequest) -> RequestPermissionOutcome {
-        let mut heard = self.heard();
+        let mut heard = self.heard.lock();
         if heard.session.as_ref() != Some(&asked.session_id) || self.context.is_cancelled() {
             return RequestPermissionOutcome::Cancelled;
         }
