@@ -116,6 +116,19 @@ async fn a_fan_out_of_agents_wakes_its_parent_once_in_launch_order() {
     fanin_tests::cases::assert_nothing_lives(&place.supervisor);
 }
 
+#[tokio::test]
+async fn an_agent_that_ends_in_order_is_heard_to_its_last_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let unheard = folder.path().join("unheard");
+    let place = place().await;
+    for script in ["say x", "stop refusal", "error -32603"] {
+        let mut spec = spec_in(folder.path(), script);
+        spec.env.insert("FAKE_UNHEARD".to_owned(), unheard.to_str().unwrap().to_owned());
+        place.ended(JobSpec::new("job", spec)).await;
+        assert!(!unheard.exists(), "{script}: {:?}", std::fs::read_to_string(&unheard));
+    }
+}
+
 // B55: nothing of a launch exists where one of its agents does not.
 #[tokio::test]
 async fn an_unknown_agent_is_refused_at_launch_with_those_that_there_are() {

@@ -97,9 +97,12 @@ pub(crate) fn words(trouble: &Trouble, fault: Option<&str>, gone: &Gone) -> Stri
         (Trouble::NotKept(why), _, _) => format!("its session could not be recorded: {why}"),
     };
     let lost = if gone.is_shim_lost { "; its shim is lost, and processes of it may be alive" } else { "" };
-    let errors = match gone.errors.as_str() {
-        "" => String::new(),
-        errors => format!("; it wrote: {errors}"),
+    let errors = match (trouble, gone.errors.as_str()) {
+        (Trouble::Gone | Trouble::Late { .. }, errors) if !errors.is_empty() => {
+            format!("; it wrote: {errors}")
+        }
+        // It said itself what is wrong, or it was us.
+        _ => String::new(),
     };
     text::cut(&format!("{said}{lost}{errors}"), MESSAGE_BYTES_MAX).to_owned()
 }

@@ -1,18 +1,23 @@
 //! An agent's program: started and held like a command, with a pipe to its input, and ended with all that it started.
 
 use std::future::{Future, poll_fn};
+use std::io;
+use std::mem::MaybeUninit;
 use std::path::Path;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use fanin_process::{Given, Identity, Input, NotStarted, Tree};
 use fanin_protocol::cause::Exit;
 use fanin_protocol::limits::{
     AGENT_EXIT_WAIT, AGENT_STDERR_BYTES_MAX, GRACE_MAX, LEFTOVER_GRACE, PIPE_DRAIN, READ_BYTES,
+    READS_IN_A_ROW,
 };
 use fanin_protocol::{CommandSpec, Left};
 use fanin_supervisor::{Bound, HeadTail};
-use tokio::io::{AsyncRead as _, ReadBuf};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -20,11 +25,27 @@ use tokio::time::{Instant, sleep_until, timeout};
 /// A program that was started.
 pub(crate) struct Program {
     tree: Tree,
+    /// Read on once the conversation is over; `None` after its end.
+    out: Option<Out>,
     errors: Errors,
 }
 
 /// The pipes that a conversation goes over.
-pub(crate) type Pipes = (pipe::Sender, ChildStdout);
+pub(crate) type Pipes = (pipe::Sender, Out);
+
+/// What an agent writes. It outlives the conversation: one that ends in order and has a last word meets no closed pipe.
+#[derive(Clone)]
+pub(crate) struct Out(Arc<Mutex<ChildStdout>>);
+
+impl AsyncRead for Out {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.lock()).poll_read(cx, buffer)
+    }
+}
 
 /// How a program left.
 #[derive(Debug)]
@@ -60,12 +81,13 @@ impl Program {
     ) -> Result<(Self, Pipes, Bound), (NotStarted, Option<Left>)> {
         let given = Given { input: Input::Piped, is_bare: true };
         let (tree, pipes) = Tree::start(spec, given, shim, mark).map_err(|error| (error, None))?;
-        let mut program = Self { tree, errors: Errors::new(pipes.err) };
+        let out = Out(Arc::new(Mutex::new(pipes.out)));
+        let mut program = Self { tree, out: Some(out.clone()), errors: Errors::new(pipes.err) };
         let started = program.until_started(spec, forced).await;
         match (started, pipes.input) {
             (Ok(identity), Some(input)) => {
                 let bound = program.bound(identity);
-                Ok((program, (input, pipes.out), bound))
+                Ok((program, (input, out), bound))
             }
             // It was asked for above; without it there is nobody to talk to.
             (Ok(_), None) => {
@@ -134,7 +156,16 @@ impl Program {
         }
     }
 
-    /// Ends it with all that it started. Its pipes are closed by now.
+    /// Takes what it still writes, and drops it.
+    fn poll_drain(&mut self, cx: &mut Context<'_>) {
+        if let Some(out) = &mut self.out
+            && poll_pieces(out, cx, |_| {}).is_ready()
+        {
+            self.out = None;
+        }
+    }
+
+    /// Ends it with all that it started. The conversation is over, and its input closed.
     pub(crate) async fn end(mut self, patience: Patience, forced: impl Future<Output = ()>) -> Gone {
         let mut forced = pin!(forced);
         let now = Instant::now();
@@ -212,6 +243,7 @@ impl Program {
         let mut alarm = pin!(sleep_until(due));
         poll_fn(|cx| {
             self.errors.poll_take(cx);
+            self.poll_drain(cx);
             if let Poll::Ready(done) = poll(&mut self.tree, cx) {
                 return Poll::Ready(Some(done));
             }
@@ -231,6 +263,25 @@ enum Stage {
     Killed,
 }
 
+/// Reads what is there; ready at the pipe's end, or at an error, after which there is nothing more of it.
+fn poll_pieces(
+    pipe: &mut (impl AsyncRead + Unpin),
+    cx: &mut Context<'_>,
+    mut take: impl FnMut(&[u8]),
+) -> Poll<()> {
+    let mut space = [MaybeUninit::uninit(); READ_BYTES];
+    for _ in 0..READS_IN_A_ROW {
+        let mut buffer = ReadBuf::uninit(&mut space);
+        match ready!(Pin::new(&mut *pipe).poll_read(cx, &mut buffer)) {
+            Ok(()) if !buffer.filled().is_empty() => take(buffer.filled()),
+            Ok(()) | Err(_) => return Poll::Ready(()),
+        }
+    }
+    // A runaway writer gives way: the next poll goes on.
+    cx.waker().wake_by_ref();
+    Poll::Pending
+}
+
 /// The end of what it writes to its standard error. It is read to its end, so that nobody waits for a reader.
 struct Errors {
     pipe: Option<ChildStderr>,
@@ -244,19 +295,11 @@ impl Errors {
 
     /// Takes what is there.
     fn poll_take(&mut self, cx: &mut Context<'_>) {
-        let mut space = vec![0; READ_BYTES];
-        // A runaway writer gives way: the next poll goes on.
-        for _ in 0..4 {
-            let Some(pipe) = &mut self.pipe else { return };
-            let mut buffer = ReadBuf::new(&mut space);
-            match Pin::new(pipe).poll_read(cx, &mut buffer) {
-                Poll::Pending => return,
-                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => self.kept.push(buffer.filled()),
-                // Its end, or an error after which there is nothing more of it.
-                Poll::Ready(_) => self.pipe = None,
-            }
+        if let Some(pipe) = &mut self.pipe
+            && poll_pieces(pipe, cx, |piece| self.kept.push(piece)).is_ready()
+        {
+            self.pipe = None;
         }
-        cx.waker().wake_by_ref();
     }
 
     /// Takes what was written before the end and was not read.

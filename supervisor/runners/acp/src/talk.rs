@@ -21,12 +21,11 @@ use agent_client_protocol::{
 use fanin_protocol::limits::AGENT_CANCEL_WAIT;
 use fanin_supervisor::{Bound, RunContext};
 use tokio::net::unix::pipe::Sender;
-use tokio::process::ChildStdout;
 use tokio::time::timeout;
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
 
 use crate::listener::Listener;
-use crate::program::Pipes;
+use crate::program::{Out, Pipes};
 use crate::wire::{Reader, Wire, Writer};
 
 /// How a conversation ended.
@@ -129,7 +128,7 @@ pub(crate) async fn greet(pipes: Pipes, wire: &Arc<Wire>, limit: Duration) -> Re
 fn streams(
     (input, output): Pipes,
     wire: &Arc<Wire>,
-) -> ByteStreams<Compat<Writer<Sender>>, Compat<Reader<ChildStdout>>> {
+) -> ByteStreams<Compat<Writer<Sender>>, Compat<Reader<Out>>> {
     let (writer, reader) = (Writer::new(input, Arc::clone(wire)), Reader::new(output, Arc::clone(wire)));
     ByteStreams::new(writer.compat_write(), reader.compat())
 }
