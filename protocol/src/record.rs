@@ -16,6 +16,7 @@ use crate::private::Private;
 use crate::process::{Containment, Left};
 use crate::profile::{Bounds, Profile};
 use crate::result::{CombinedResult, Counts, Outcome, Output};
+use crate::rights::Rights;
 use crate::shared_limits::SharedLimits;
 use crate::spec::Spec;
 
@@ -181,6 +182,9 @@ pub struct RunBound {
     /// The agent's own name of its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_session: Option<String>,
+    /// What an agent may do in it, at the most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rights: Option<Rights>,
 }
 
 /// How a run ended.

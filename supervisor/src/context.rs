@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use fanin_machine::{Bound, Command, Mono, Parent, Refusal, Report, RunRef, Said, State};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
+use fanin_protocol::record::Usage;
 use fanin_protocol::{
     Fence, JobId, JobKind, Lifetime, MessageId, ParentMark, PartKind, PartState, Spec, text,
 };
@@ -242,7 +243,7 @@ impl RunContext {
     /// record: a runner whose work tells of each token says so now and then.
     pub fn used(&self, used: Used) {
         let Used { source, cost_usd_micros, tokens, steps } = used;
-        self.report(Said::Used { source, cost_usd_micros, tokens, steps });
+        self.report(Said::Used(Usage { run: self.fence(), source, cost_usd_micros, tokens, steps }));
     }
 
     /// What the jobs above this one are to do, nearest first; closures have nothing to show. Looked up when asked: a

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use fanin_protocol::cause::Exit;
-use fanin_protocol::record::Level;
+use fanin_protocol::record::{Level, Usage};
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{
     Bounds, BoundsError, Cause, Code, Containment, Fence, GroupId, JobId, JobKind, Left, Lifetime, LogId,
-    MessageId, Output, PartKind, PartState, Policy, Profile, SessionId, SharedLimits, Spec, Status,
+    MessageId, Output, PartKind, PartState, Policy, Profile, Rights, SessionId, SharedLimits, Spec, Status,
 };
 
 use crate::clock::Mono;
@@ -347,16 +347,7 @@ pub enum Said {
         args_hash: Option<u64>,
     },
     /// What it has used so far, by one of its meters.
-    Used {
-        /// Which meter.
-        source: String,
-        /// Cost so far, in millionths of a US dollar; `None` where it is unknown.
-        cost_usd_micros: Option<u64>,
-        /// Tokens so far.
-        tokens: Option<u64>,
-        /// Model calls so far.
-        steps: Option<u64>,
-    },
+    Used(Usage),
     /// It takes follow-ups from now on.
     Listens,
     /// It takes no more follow-ups; refused while one is left.
@@ -386,6 +377,8 @@ pub struct Bound {
     pub containment: Option<Containment>,
     /// The agent's own name of its session.
     pub external_session: Option<String>,
+    /// What an agent may do in it, at the most.
+    pub rights: Option<Rights>,
 }
 
 /// How a run ended, by the word of its body or of its guard.

@@ -17,9 +17,10 @@ pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result
     let node = tree::node_of(report.run.node);
     match report.what {
         Said::Bound(bound) => {
-            let Bound { pid, pid_start, boot_id, pgid, containment, external_session } = bound;
+            let Bound { pid, pid_start, boot_id, pgid, containment, external_session, rights } = bound;
             let run = report.run.fence;
-            let record = RunBound { run, pid, pid_start, boot_id, pgid, containment, external_session };
+            let record =
+                RunBound { run, pid, pid_start, boot_id, pgid, containment, external_session, rights };
             match node {
                 Node::Job(key) => {
                     out.record_of(state, key, record);
@@ -36,10 +37,8 @@ pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result
                 activity::beat(state, key, report.run.fence, at, out);
             }
         }
-        Said::Used { source, cost_usd_micros, tokens, steps } => {
-            let run = report.run.fence;
-            out.record(state, Usage { run, source, cost_usd_micros, tokens, steps });
-        }
+        // No run speaks for another.
+        Said::Used(usage) => out.record(state, Usage { run: report.run.fence, ..usage }),
         Said::Listens => message::listen(state, report.run),
         Said::Silent => return message::silence(state, report.run),
         Said::Took(key) => message::took(state, report.run, key, out),

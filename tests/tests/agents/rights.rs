@@ -58,6 +58,9 @@ async fn no_task_has_more_rights_than_its_agent() {
         assert_eq!(told(&place, Rights::Full, &["edit"]).await, ["the reject_once"]);
         let entry = place.run("env FANIN_RIGHTS").await;
         assert_eq!(text(&entry), "read-only");
+        let bound = place.records(&["run.bound"]).await;
+        let is_few = |record: &Record| matches!(record, Record::RunBound(bound) if bound.rights == Some(Rights::ReadOnly));
+        assert!(bound.len() == 2 && bound.iter().all(is_few), "{bound:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use fanin_protocol::record::*;
 use fanin_protocol::result::{CombinedResult, Counts, Outcome, Output};
 use fanin_protocol::{
     CommandSpec, Containment, Fence, GroupId, JobId, JobKind, LogId, MessageId, NodeId, PartKind, PartState,
-    Private, Profile, Record, Seq, SessionId, SharedLimits, Spec, ToolPart,
+    Private, Profile, Record, Rights, Seq, SessionId, SharedLimits, Spec, ToolPart,
 };
 
 pub(crate) fn log() -> LogId {
@@ -109,6 +109,7 @@ fn runs() -> Vec<Record> {
             pgid: Some(1),
             containment: Some(Containment::Shim),
             external_session: Some("s".into()),
+            rights: Some(Rights::Edit),
         }
         .into(),
         RunEnded {
@@ -210,7 +211,7 @@ pub(crate) fn sparse(record: &Record) -> Record {
         Record::JobEnded(body) => (body.cause, body.code, body.after) = (None, None, None),
         Record::RunBound(body) => {
             (body.pid, body.pid_start, body.boot_id) = (None, None, None);
-            (body.pgid, body.containment, body.external_session) = (None, None, None);
+            (body.pgid, body.containment, body.external_session, body.rights) = (None, None, None, None);
         }
         Record::RunEnded(body) => {
             (body.cause, body.code, body.message) = (None, None, None);

@@ -62,6 +62,11 @@ impl Listener {
         &self.context
     }
 
+    /// What the agent may do.
+    pub(crate) const fn rights(&self) -> Rights {
+        self.rights
+    }
+
     /// From now on it hears of this session.
     pub(crate) fn follow(&self, session: SessionId) {
         self.heard.lock().session = Some(session);

@@ -127,7 +127,7 @@ impl Program {
             // It leads a group of its own.
             pgid: Some(pid),
             containment: Some(self.tree.containment()),
-            external_session: None,
+            ..Bound::default()
         }
     }
 

@@ -139,8 +139,8 @@ async fn converse(agent: &ConnectionTo<Agent>, listener: &Listener, question: Qu
     let opened = async {
         initialize(agent, limit).await?;
         let session = open(agent, cwd, limit).await?;
-        let external_session = Some(session.to_string());
-        let bound = Bound { external_session, ..bound };
+        let (external_session, rights) = (Some(session.to_string()), Some(listener.rights()));
+        let bound = Bound { external_session, rights, ..bound };
         context.bound_and_kept(bound).await.map_err(|error| Trouble::NotKept(error.to_string()))?;
         Ok(session)
     };

@@ -123,7 +123,7 @@ impl<'h> Run<'h> {
                     // It leads a group of its own.
                     pgid: Some(pid),
                     containment: Some(self.tree.containment()),
-                    external_session: None,
+                    ..Bound::default()
                 });
                 return Ok(());
             }
