@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use fanin_acp::{Agent, Agents, RIGHTS_VARIABLE, Way};
-use fanin_protocol::{Rights, Spec, layout};
+use fanin_protocol::{Rights, Spec, layout, text};
 use toml::de::DeTable;
 
 use crate::manifest;
@@ -59,15 +59,15 @@ fn most(variable: Option<&str>) -> Result<Rights, Refused> {
 /// The agents as a file changes them. One that is not there changes nothing.
 fn read(file: &Path, agents: Agents) -> Result<Agents, Refused> {
     match manifest::load(file) {
-        Ok(text) => parse(file, &text, agents),
+        Ok(source) => parse(file, &source, agents),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(agents),
-        Err(error) => Err(Refused::one(format!("{}: cannot be read: {error}", file.display()))),
+        Err(error) => Err(Refused::one(format!("{}: cannot be read: {error}", text::path(file)))),
     }
 }
 
-fn parse(file: &Path, text: &str, mut agents: Agents) -> Result<Agents, Refused> {
-    let mut problems = Problems::new(file.display(), text);
-    let (document, errors) = DeTable::parse_recoverable(text);
+fn parse(file: &Path, source: &str, mut agents: Agents) -> Result<Agents, Refused> {
+    let mut problems = Problems::new(text::path(file), source);
+    let (document, errors) = DeTable::parse_recoverable(source);
     for error in &errors {
         let at = error.span().map_or(0, |span| span.start);
         problems.add(at, "syntax", error.message().trim_end());

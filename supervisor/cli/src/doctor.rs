@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use fanin_acp::{Agent, Agents, Greeting, Way, greet_agent};
-use fanin_protocol::Rights;
 use fanin_protocol::limits::{AGENT_ANSWER_WAIT, DOCTOR_AT_ONCE};
+use fanin_protocol::{Rights, text};
 use serde::Serialize;
 
 use crate::drive::SELF;
@@ -92,6 +92,8 @@ pub(crate) async fn run(
         let width = found.iter().map(|found| found.name.len()).max().unwrap_or(0);
         for Found { name, kind, rights, status, text } in &found {
             let colon = if text.is_empty() { "" } else { ": " };
+            // It is an agent's own word, and goes to a terminal.
+            let text = text::one_line(text);
             writeln!(out, "{name:width$}  {kind:7}  {rights:9}  {}{colon}{text}", status.replace('_', " "))?;
         }
     }

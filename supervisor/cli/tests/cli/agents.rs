@@ -177,9 +177,10 @@ fn the_doctor_says_who_answers() {
     let ended = with(folder.path(), &["doctor", "nobody"], &[]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("there is no agent `nobody`"), "{}", ended.stderr);
-    fs::write(folder.path().join("agent.sh"), "echo no licence >&2; exit 4").unwrap();
+    fs::write(folder.path().join("agent.sh"), "printf 'no licence\\033[31m\\nred' >&2; exit 4").unwrap();
     let ended = with(folder.path(), &["doctor", "worker"], &[]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stdout.contains("no answer: the agent ended"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("no licence"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("no licence") && ended.stdout.lines().count() == 1, "{}", ended.stdout);
+    assert!(!ended.stdout.contains('\u{1b}'), "what an agent writes reaches no terminal as it is");
 }
