@@ -35,7 +35,7 @@ async fn an_agent_that_does_not_hear_is_ended_by_force() {
     job.cancel().await.unwrap();
     let entry = job.wait(STUCK).await.unwrap();
     assert_eq!(entry.summary(), "cancelled{user}");
-    assert!(!entry.unreaped);
+    assert!(!entry.unreaped && message(&entry).contains("and was killed"), "{}", message(&entry));
     assert_nothing_lives(&place.supervisor);
     assert_eq!(place.run("say x").await.summary(), "completed");
 }

@@ -59,6 +59,7 @@ fn unprompted(trouble: &Trouble, fault: Option<&str>, gone: &Gone) -> Failure {
         | Trouble::Refused { .. }
         | Trouble::Gone
         | Trouble::Stopped
+        | Trouble::Forced
         | Trouble::NotKept(_) => Code::Handshake,
     };
     let failure = Failure::new(Cause::Spawn, Some(code), words(trouble, fault, gone));
@@ -94,6 +95,9 @@ pub(crate) fn words(trouble: &Trouble, fault: Option<&str>, gone: &Gone) -> Stri
         }
         (Trouble::Gone, _, None) => "the agent closed its output without an answer".to_owned(),
         (Trouble::Stopped, _, _) => "stopped before it was given its prompt".to_owned(),
+        (Trouble::Forced, _, _) => {
+            "the agent did not end its turn when it was told to, and was killed".to_owned()
+        }
         (Trouble::NotKept(why), _, _) => format!("its session could not be recorded: {why}"),
     };
     let lost = if gone.is_shim_lost { "; its shim is lost, and processes of it may be alive" } else { "" };

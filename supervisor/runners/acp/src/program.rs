@@ -167,7 +167,7 @@ impl Program {
 
     /// Ends it with all that it started. The conversation is over, and its input closed.
     pub(crate) async fn end(mut self, patience: Patience, forced: impl Future<Output = ()>) -> Gone {
-        let mut forced = pin!(forced);
+        let mut forced = Force { future: pin!(forced), is_here: false };
         let now = Instant::now();
         let mut due = match patience {
             Patience::Done => now + AGENT_EXIT_WAIT,
@@ -177,7 +177,8 @@ impl Program {
         let mut was_ended_by_us = false;
         while self.tree_ended(due, &mut forced, stage).await.is_none() {
             was_ended_by_us = true;
-            (stage, due) = self.next_stage(stage, patience);
+            let from = if forced.is_here { Stage::Asked } else { stage };
+            (stage, due) = self.next_stage(from, patience);
         }
         // Asked again what the main process has left.
         self.tree.ask();
@@ -218,7 +219,7 @@ impl Program {
     async fn tree_ended(
         &mut self,
         due: Instant,
-        forced: &mut Pin<&mut impl Future<Output = ()>>,
+        forced: &mut Force<'_, impl Future<Output = ()>>,
         stage: Stage,
     ) -> Option<()> {
         self.step(due, forced, stage, |tree, cx| tree.poll_ended(cx)).await
@@ -227,7 +228,7 @@ impl Program {
     async fn tree_gone(
         &mut self,
         due: Instant,
-        forced: &mut Pin<&mut impl Future<Output = ()>>,
+        forced: &mut Force<'_, impl Future<Output = ()>>,
         stage: Stage,
     ) -> Option<Option<Left>> {
         self.step(due, forced, stage, |tree, cx| tree.poll_gone(cx)).await
@@ -236,7 +237,7 @@ impl Program {
     async fn step<T>(
         &mut self,
         due: Instant,
-        forced: &mut Pin<&mut impl Future<Output = ()>>,
+        forced: &mut Force<'_, impl Future<Output = ()>>,
         stage: Stage,
         poll: impl Fn(&mut Tree, &mut Context<'_>) -> Poll<T>,
     ) -> Option<T> {
@@ -248,11 +249,24 @@ impl Program {
                 return Poll::Ready(Some(done));
             }
             // Once killed there is nothing more that could be done to it.
-            let is_due = stage != Stage::Killed
-                && (alarm.as_mut().poll(cx).is_ready() || forced.as_mut().poll(cx).is_ready());
+            let is_due =
+                stage != Stage::Killed && (alarm.as_mut().poll(cx).is_ready() || forced.poll(cx).is_ready());
             if is_due { Poll::Ready(None) } else { Poll::Pending }
         })
         .await
+    }
+}
+
+/// The force of a stop. It stays once it is here, so it can be asked for again.
+struct Force<'f, F> {
+    future: Pin<&'f mut F>,
+    is_here: bool,
+}
+
+impl<F: Future<Output = ()>> Force<'_, F> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.is_here = self.is_here || self.future.as_mut().poll(cx).is_ready();
+        if self.is_here { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 

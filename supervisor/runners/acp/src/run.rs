@@ -11,7 +11,7 @@ use fanin_supervisor::{Ending, Failure, RunContext, StopStage};
 use crate::ending;
 use crate::listener::Listener;
 use crate::program::{Patience, Program};
-use crate::talk::{Question, Talked, talk};
+use crate::talk::{Question, Talked, Trouble, talk};
 use crate::wire::Wire;
 
 /// Runs one task. `started` is the agent's program with what it is given, and `limit` that of each step before its prompt.
@@ -49,6 +49,10 @@ pub(crate) async fn run(
         let talk = talk(pipes, &wire, Arc::clone(&listener), question);
         program.while_talking(talk, context.forced()).await
     };
+    let talked = talked.or_else(|| {
+        let is_forced = context.stage() == StopStage::Forced;
+        is_forced.then_some(Talked::Broken(Trouble::Forced))
+    });
     let is_done = matches!(talked, Some(Talked::Answered { was_cancelled: false, .. }));
     let patience = if is_done || !context.is_cancelled() { Patience::Done } else { Patience::Stopped };
     let gone = program.end(patience, context.forced()).await;

@@ -56,6 +56,8 @@ pub(crate) enum Trouble {
     Gone,
     /// The job was told to stop.
     Stopped,
+    /// The job was told to stop, and its grace passed without an answer.
+    Forced,
     /// Where the agent's session is found could not be kept.
     NotKept(String),
 }
