@@ -3,13 +3,13 @@
 
 use std::io;
 
-use fanin_acp::AcpRunner;
+use fanin_acp::{AcpRunner, Agents};
 use fanin_protocol::{CombinedResult, GroupId, JobId};
 use fanin_subprocess::SubprocessRunner;
 use fanin_supervisor::journal::JournalError;
 use fanin_supervisor::{
-    CallError, GroupOptions, JobSpec, LaunchError, Session, SessionError, StartError, SubscribeError,
-    Supervisor, WaitError, Wake,
+    Builder, CallError, GroupOptions, JobSpec, LaunchError, Session, SessionError, StartError,
+    SubscribeError, Supervisor, WaitError, Wake,
 };
 
 use crate::again;
@@ -155,11 +155,7 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
     let github = GitHub::of_environment().filter(|_| !args.no_github && prepared.parent.is_none());
     let ways = Ways { args, github, stderr };
     prepared.warnings.iter().for_each(|warning| ways.tell(warning));
-    let commands = SubprocessRunner::with_shim(SELF);
-    let mut builder = Supervisor::builder().runner(commands.clone()).slots(plan.concurrency);
-    if let Some(agents) = prepared.agents.take() {
-        builder = builder.runner(AcpRunner::new(agents).with_shim(SELF).with_commands(commands));
-    }
+    let mut builder = runners(prepared.agents.take()).slots(plan.concurrency);
     // Here and not before: a run that was refused has left nothing.
     if let Some(keep) = prepared.keep.as_mut().filter(|_| !args.no_store) {
         let is_new = keep.is_new();
@@ -225,6 +221,16 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
         _ = shown.patience() => {}
     }
     Ok(Driven { exit, is_complete })
+}
+
+/// A supervisor of commands, and of agents where there are any.
+fn runners(agents: Option<Agents>) -> Builder {
+    let commands = SubprocessRunner::with_shim(SELF);
+    let builder = Supervisor::builder().runner(commands.clone());
+    match agents {
+        Some(agents) => builder.runner(AcpRunner::new(agents).with_shim(SELF).with_commands(commands)),
+        None => builder,
+    }
 }
 
 /// A group that has fired, or one that never was.
