@@ -224,7 +224,7 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
 }
 
 /// A supervisor of commands, and of agents where there are any.
-fn runners(agents: Option<Agents>) -> Builder {
+pub(crate) fn runners(agents: Option<Agents>) -> Builder {
     let commands = SubprocessRunner::with_shim(SELF);
     let builder = Supervisor::builder().runner(commands.clone());
     match agents {

@@ -4,19 +4,21 @@
 use std::env;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use fanin_acp::Agents;
 use fanin_mcp::{End, Host, Problem, ServeError, StartFailed, Task};
-use fanin_protocol::limits::{AGENT_DEPTH_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX};
+use fanin_protocol::limits::{AGENT_DEPTH_MAX, AGENT_PROMPT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX};
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
-    CommandLine, JobLimits, LayoutError, PARENT_VARIABLE, ParentMark, Profile, SessionId, layout,
+    CommandLine, JobLimits, LayoutError, PARENT_VARIABLE, ParentMark, Profile, Rights, SessionId, Spec,
+    layout,
 };
 use fanin_sqlite::{Options, SqliteJournal};
-use fanin_subprocess::SubprocessRunner;
 use fanin_supervisor::{JobSpec, StartError, Supervisor};
 
 use crate::args::Flags;
+use crate::config;
 use crate::drive;
 use crate::duration;
 use crate::exit::Exit;
@@ -40,6 +42,14 @@ pub(crate) struct Served {
     /// Where stores are; `None` for memory.
     state: Option<Result<PathBuf, LayoutError>>,
     may_launch: bool,
+    /// The agents there are, or what is wrong with their configuration: read by the first launch, and never again.
+    agents: OnceLock<Result<Agents, Refused>>,
+}
+
+impl Served {
+    fn agents(&self) -> Result<&Agents, &Refused> {
+        self.agents.get_or_init(config::agents).as_ref()
+    }
 }
 
 /// Looks where it is. Nothing is made and nothing is locked.
@@ -54,6 +64,7 @@ pub(crate) fn prepare(args: &McpArgs) -> Result<Served, Refused> {
         session: SessionId::from_uuid(uuid::Uuid::new_v4().into_bytes()),
         state: (!args.no_store).then(|| layout::state(|name| env::var_os(name))),
         may_launch: parent.is_none_or(|parent| parent.depth < AGENT_DEPTH_MAX),
+        agents: OnceLock::new(),
     })
 }
 
@@ -95,7 +106,8 @@ impl Host for Served {
             let mut found = Found { index, problems: Vec::new() };
             let made = found.draft(task, &base).and_then(|draft| {
                 let task = Common::default().task(draft, &Flags::default());
-                task.map_err(|error| found.wrong(error.field, error.problem)).ok()
+                let task = task.map_err(|error| found.wrong(error.field, error.problem)).ok()?;
+                found.look_for_agent(&task.spec, || self.agents()).then_some(task)
             });
             jobs.extend(made.map(drive::job));
             problems.append(&mut found.problems);
@@ -104,8 +116,8 @@ impl Host for Served {
     }
 
     async fn start(&self) -> Result<Supervisor, StartFailed> {
-        let runner = SubprocessRunner::with_shim(drive::SELF);
-        let mut builder = Supervisor::builder().runner(runner).profile(Profile::Agent);
+        // Where they cannot be read, no task for one has come this far.
+        let mut builder = drive::runners(self.agents().ok().cloned()).profile(Profile::Agent);
         let Some(state) = &self.state else { return builder.start().await.map_err(|error| failed(&error)) };
         let no_state = |what: String| StartFailed {
             code: "no_state_folder",
@@ -165,33 +177,84 @@ impl Found {
         if output_bytes_max.is_some_and(|bytes| !(1..=OUTPUT_BYTES_MAX_MAX).contains(&bytes)) {
             self.wrong("output_bytes_max", format!("must be from 1 to {OUTPUT_BYTES_MAX_MAX}"));
         }
-        let line = match (task.command, task.shell) {
-            (Some(command), None) => CommandLine::Argv(command),
-            (None, Some(shell)) => CommandLine::Shell(shell),
-            (Some(_), Some(_)) => {
+        let rights = task.rights.as_deref().and_then(|name| self.rights(name));
+        if task.agent.is_none() {
+            let stray = [task.prompt.as_ref().map(|_| "prompt"), task.rights.as_ref().map(|_| "rights")];
+            stray.into_iter().flatten().for_each(|key| self.wrong(key, "it is for a task with an `agent`"));
+        }
+        let what = match (task.command, task.shell, task.agent) {
+            (Some(command), None, None) => What::Line(CommandLine::Argv(command)),
+            (None, Some(shell), None) => What::Line(CommandLine::Shell(shell)),
+            (None, None, Some(agent)) => What::Agent { agent, prompt: self.prompt(task.prompt)?, rights },
+            (None, None, None) => {
+                let missing =
+                    "none of `agent`, `command` and `shell`; add one, like \"shell\": \"cargo check\"";
+                self.wrong("", missing);
+                return None;
+            }
+            (Some(_), Some(_), _) => {
                 self.wrong("shell", "`command` is there as well; keep one of the two");
                 return None;
             }
-            (None, None) => {
-                self.wrong("", "neither `command` nor `shell`; add one, like \"shell\": \"cargo check\"");
+            (Some(_), None, Some(_)) => {
+                self.wrong("agent", "`command` is there as well; keep one of the two");
+                return None;
+            }
+            (None, Some(_), Some(_)) => {
+                self.wrong("agent", "`shell` is there as well; keep one of the two");
                 return None;
             }
         };
-        let written = match &line {
-            CommandLine::Argv(words) => words.join(" "),
-            CommandLine::Shell(line) => line.clone(),
+        let written = match &what {
+            What::Line(CommandLine::Argv(words)) => words.join(" "),
+            What::Line(CommandLine::Shell(line)) => line.clone(),
+            What::Agent { prompt, .. } => prompt.clone(),
         };
         let label = task.label.or_else(|| task.id.clone());
         let label = label.unwrap_or_else(|| plan::label(&written, self.index));
-        Some(Draft {
-            id: task.id,
-            label,
-            what: What::Line(line),
-            cwd,
-            env: task.env,
-            limits,
-            output_bytes_max,
-        })
+        Some(Draft { id: task.id, label, what, cwd, env: task.env, limits, output_bytes_max })
+    }
+
+    fn rights(&mut self, name: &str) -> Option<Rights> {
+        let rights = Rights::parse(name);
+        if rights.is_none() {
+            self.wrong("rights", "use \"read-only\", \"edit\" or \"full\"");
+        }
+        rights
+    }
+
+    fn prompt(&mut self, prompt: Option<String>) -> Option<String> {
+        match prompt {
+            None => {
+                self.wrong("prompt", "is missing: write all that the agent shall do; it sees nothing else")
+            }
+            Some(prompt) if prompt.trim().is_empty() => {
+                self.wrong("prompt", "is empty; write what the agent shall do");
+            }
+            Some(prompt) if prompt.len() > AGENT_PROMPT_BYTES_MAX => {
+                let bytes = prompt.len();
+                self.wrong(
+                    "prompt",
+                    format!("{bytes} bytes; at most {AGENT_PROMPT_BYTES_MAX} are allowed: put the rest into a file"),
+                );
+            }
+            Some(prompt) => return Some(prompt),
+        }
+        None
+    }
+
+    /// True where the task is for no agent, or for one that there is and that can be given its prompt.
+    fn look_for_agent<'a>(
+        &mut self,
+        spec: &Spec,
+        agents: impl FnOnce() -> Result<&'a Agents, &'a Refused>,
+    ) -> bool {
+        let Spec::Agent(spec) = spec else { return true };
+        let checked = match agents() {
+            Ok(agents) => agents.check(spec),
+            Err(refused) => Err(refused.lines().join("\n")),
+        };
+        checked.map_err(|why| self.wrong("agent", why)).is_ok()
     }
 
     fn limits(&mut self, task: &Task) -> JobLimits {

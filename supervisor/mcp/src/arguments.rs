@@ -14,9 +14,6 @@ use crate::host::{Problem, Task};
 /// What a call has said.
 pub(crate) type Arguments = serde_json::Map<String, Value>;
 
-/// Keys of a task that need an agent.
-const AGENT_KEYS: [&str; 2] = ["agent", "prompt"];
-
 /// What is launched.
 #[derive(Debug)]
 pub(crate) struct Launch {
@@ -111,10 +108,7 @@ impl Launch {
         let how = ["background", "key"].into_iter();
         let how = how.filter_map(|key| arguments.remove_entry(key)).collect();
         let How { background, key } = read(how)?;
-        let task = task(0, Value::Object(arguments)).map_err(|error| match error {
-            Wrong::NoAgent(key) => ToolError::NoAgent(key),
-            Wrong::Other(problem) => refused(problem.what),
-        })?;
+        let task = read(arguments)?;
         Ok(Self { tasks: vec![task], background, key: key_of(key)?, policy: Policy::ALL })
     }
 
@@ -130,10 +124,9 @@ impl Launch {
         }
         let (mut tasks, mut problems) = (Vec::with_capacity(count), Vec::new());
         for (index, value) in given.into_iter().enumerate() {
-            match task(index, value) {
+            match serde_json::from_value(value) {
                 Ok(task) => tasks.push(task),
-                Err(Wrong::NoAgent(key)) => return Err(ToolError::NoAgent(format!("tasks[{index}].{key}"))),
-                Err(Wrong::Other(problem)) => problems.push(problem),
+                Err(error) => problems.push(Problem { index, key: String::new(), what: error.to_string() }),
             }
         }
         if !problems.is_empty() {
@@ -146,21 +139,6 @@ impl Launch {
         };
         Ok(Self { tasks, background, key: key_of(key)?, policy })
     }
-}
-
-/// What is wrong with a task.
-enum Wrong {
-    NoAgent(String),
-    Other(Problem),
-}
-
-fn task(index: usize, value: Value) -> Result<Task, Wrong> {
-    let asks = |key: &&&str| value.get(**key).is_some();
-    if let Some(key) = AGENT_KEYS.iter().find(asks) {
-        return Err(Wrong::NoAgent((*key).to_owned()));
-    }
-    let problem = |error: serde_json::Error| Problem { index, key: String::new(), what: error.to_string() };
-    serde_json::from_value(value).map_err(|error| Wrong::Other(problem(error)))
 }
 
 fn key_of(key: Option<String>) -> Result<Option<GroupId>, ToolError> {

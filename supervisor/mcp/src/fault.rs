@@ -16,9 +16,6 @@ pub enum ToolError {
     /// Tasks that cannot be run.
     #[error("{}", lines(.0))]
     Tasks(Vec<Problem>),
-    /// An agent was asked for.
-    #[error("{0}: no agent is configured here")]
-    NoAgent(String),
     /// Neither a job nor a group of this connection.
     #[error("`{0}` is no job or group that was launched over this connection")]
     NotLaunched(String),
@@ -54,7 +51,6 @@ impl ToolError {
         match self {
             Self::Arguments(_) => "bad_arguments",
             Self::Tasks(_) => "bad_tasks",
-            Self::NoAgent(_) => "no_agent",
             Self::NotLaunched(_) => "not_launched",
             Self::Worker => "worker",
             Self::TooManyCalls(_) => "too_many_calls",
@@ -89,7 +85,6 @@ impl ToolError {
 fn hint(code: &str) -> Option<&'static str> {
     Some(match code {
         "bad_arguments" | "bad_tasks" => "correct the arguments and call again; nothing was started",
-        "no_agent" => "give `shell` or `command` instead; nothing was started",
         "not_launched" | "unknown_job" | "unknown_group" => {
             "`jobs` without arguments lists the ids there are"
         }

@@ -18,6 +18,12 @@ pub struct Task {
     pub command: Option<Vec<String>>,
     /// A line for the shell.
     pub shell: Option<String>,
+    /// An agent by its name, which is given the prompt.
+    pub agent: Option<String>,
+    /// What it shall do.
+    pub prompt: Option<String>,
+    /// What it may do at the most: `read-only`, `edit` or `full`.
+    pub rights: Option<String>,
     /// The folder it runs in.
     pub cwd: Option<String>,
     /// Variables beside the present environment.

@@ -81,7 +81,7 @@ impl Name {
     fn description(self) -> String {
         match self {
             Self::Subagent => format!(
-                "Runs ONE job: a shell line or a command. In the foreground (the default) the answer has its result. With \
+                "Runs ONE job: an agent with a prompt, a shell line or a command. In the foreground (the default) the answer has its result. With \
                  background=true the answer comes at once and you go on with other work. {TOLD} {LONG} For several jobs at \
                  once use task_parallel."
             ),
@@ -127,7 +127,7 @@ impl Name {
                         "minItems": AGENT_GROUP_MIN,
                         "maxItems": AGENT_GROUP_MAX,
                         "items": object(&task_properties(), &[]),
-                        "description": "What to run. Each has either `shell` or `command`."
+                        "description": "What to run. Each has one of `agent`, `shell` and `command`."
                     },
                     "release": {
                         "type": "string",
@@ -215,12 +215,15 @@ fn task_properties() -> Value {
     json!({
         "id": { "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$", "description": "A short name for the task." },
         "label": { "type": "string", "minLength": 1, "maxLength": LABEL_BYTES_MAX, "description": "A name for people; the id unless set." },
-        "shell": { "type": "string", "minLength": 1, "maxLength": COMMAND_BYTES_MAX, "description": "A line for sh. Either this or `command`." },
+        "agent": { "type": "string", "minLength": 1, "maxLength": LABEL_BYTES_MAX, "description": "An agent by its name: opencode, claude, codex, or one of fanin.toml. It sees its prompt and nothing of this conversation." },
+        "prompt": { "type": "string", "minLength": 1, "maxLength": AGENT_PROMPT_BYTES_MAX, "description": "With `agent`: all that it shall do, and what it shall answer with." },
+        "rights": { "type": "string", "enum": ["read-only", "edit", "full"], "description": "With `agent`: what it may do at the most; what it is configured with unless set." },
+        "shell": { "type": "string", "minLength": 1, "maxLength": COMMAND_BYTES_MAX, "description": "A line for sh, instead of an agent." },
         "command": {
             "type": "array",
             "items": { "type": "string" },
             "minItems": 1,
-            "description": "A program and its arguments, without a shell. Either this or `shell`."
+            "description": "A program and its arguments, without a shell, instead of an agent."
         },
         "cwd": { "type": "string", "minLength": 1, "description": "The folder it runs in; that of the server unless set." },
         "env": { "type": "object", "additionalProperties": { "type": "string" }, "description": "Variables beside the server's own." },

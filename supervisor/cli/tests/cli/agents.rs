@@ -44,7 +44,7 @@ command = ["no-such-agent"]
 "#;
 
 /// A folder with an agent, its configuration, and this manifest.
-fn folder(manifest: &str) -> TempDir {
+pub(crate) fn folder(manifest: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [("agent.sh", AGENT), ("fanin.toml", CONFIG), ("m.toml", manifest)] {
         fs::write(folder.path().join(name), text).unwrap();

@@ -366,7 +366,7 @@ fn tasks_are_refused_as_those_of_a_manifest_are() {
     let mut agent = Agent::begun(folder.path());
     let huge = "x".repeat(2 * 1024 * 1024);
     for (task, words) in [
-        (json!({}), "neither `command` nor `shell`"),
+        (json!({}), "none of `agent`, `command` and `shell`"),
         (json!({ "shell": "a", "command": ["b"] }), "shell: `command` is there as well"),
         (json!({ "command": [] }), "command: "),
         (json!({ "shell": huge }), "shell: "),
@@ -380,6 +380,16 @@ fn tasks_are_refused_as_those_of_a_manifest_are() {
         (json!({ "shell": "a", "cwd": "" }), "cwd: must be the path of a folder"),
         (json!({ "shell": "a", "env": { "A=B": "c" } }), "env"),
         (json!({ "shell": "a", "stdin": "b" }), "unknown field `stdin`"),
+        (
+            json!({ "agent": "nobody", "prompt": "go" }),
+            "agent: there is no agent `nobody`; there are claude, codex",
+        ),
+        (json!({ "agent": "claude" }), "prompt: is missing"),
+        (json!({ "agent": "claude", "prompt": " " }), "prompt: is empty"),
+        (json!({ "agent": "claude", "prompt": huge }), "prompt: 2097152 bytes; at most"),
+        (json!({ "agent": "claude", "prompt": "go", "rights": "root" }), "rights: use \"read-only\""),
+        (json!({ "agent": "claude", "prompt": "go", "shell": "a" }), "agent: `shell` is there as well"),
+        (json!({ "shell": "a", "prompt": "go" }), "prompt: it is for a task with an `agent`"),
     ] {
         let said = agent.call("subagent", &task);
         let message = said["error"]["message"].as_str().unwrap_or_else(|| panic!("{words}: {said}"));
@@ -407,6 +417,35 @@ fn inside_of_a_job_there_is_no_tool_that_launches() {
     let mut command = fanin(folder.path(), &["mcp"]);
     command.env("FANIN_PARENT", "damaged");
     assert_eq!(Running::start(command).end().code, Some(2));
+}
+
+#[test]
+fn agents_are_given_their_prompts_with_their_rights() {
+    let folder = crate::agents::folder("");
+    let mut agent = Agent::begun(folder.path());
+    let tasks = json!([
+        { "agent": "worker", "prompt": "say word-hello" },
+        { "agent": "worker", "prompt": "say word-hello", "rights": "read-only" },
+        { "agent": "plain", "prompt": "hi" },
+        { "shell": "echo ho" }
+    ]);
+    let said = agent.call("task_parallel", &json!({ "tasks": tasks }));
+    let tasks = said["results"][0]["tasks"].as_array().unwrap_or_else(|| panic!("{said}"));
+    let outputs: Vec<_> = tasks.iter().map(|task| task["output"].as_str().unwrap_or("-").trim()).collect();
+    assert_eq!(outputs, ["edit hello", "read-only hello", "got: hi", "ho"]);
+    assert_eq!(agent.leave().0, Some(0));
+}
+
+#[test]
+fn a_configuration_that_is_wrong_keeps_agents_away_and_nothing_else() {
+    let folder = tempdir().unwrap();
+    fs::write(folder.path().join("fanin.toml"), "[agents.mine]\nkind = 7\n").unwrap();
+    let mut agent = Agent::begun(folder.path());
+    let said = agent.call("subagent", &json!({ "shell": "echo hi" }));
+    assert_eq!(said["results"][0]["tasks"][0]["output"], "hi\n");
+    let error = agent.call("subagent", &json!({ "agent": "opencode", "prompt": "go" }))["error"].clone();
+    assert_eq!(error["code"], "bad_arguments");
+    assert!(error["message"].as_str().unwrap().contains("fanin.toml:2"), "{error}");
 }
 
 #[test]

@@ -36,18 +36,6 @@ async fn launches_that_are_none_are_refused_with_their_place_and_nothing_starts(
             "bad_tasks",
             "tasks[0].shell: is nonsense",
         ),
-        (
-            "task_parallel",
-            json!({ "tasks": [{ "shell": "says a" }, { "agent": "x" }] }),
-            "no_agent",
-            "tasks[1].agent: no agent",
-        ),
-        (
-            "subagent",
-            json!({ "agent": "codex", "prompt": "go" }),
-            "no_agent",
-            "agent: no agent is configured here",
-        ),
         ("subagent", json!({ "shell": "nonsense" }), "bad_arguments", "shell: is nonsense"),
         (
             "subagent",
