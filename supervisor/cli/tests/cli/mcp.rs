@@ -295,6 +295,7 @@ fn one_that_is_killed_leaves_no_process_and_nothing_to_resume() {
     assert!(ended.stderr.contains("none is kept there"), "{}", ended.stderr);
 }
 
+// B95
 #[test]
 fn two_hundred_visits_leave_nothing() {
     let folder = tempdir().unwrap();

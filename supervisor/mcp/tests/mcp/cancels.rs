@@ -14,6 +14,7 @@ async fn newest(client: &mut Client) -> (Value, Value) {
     (job["status"].clone(), job["cause"].clone())
 }
 
+// B96
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_foreground_call_stops_its_jobs_and_is_not_answered() {
     let mut client = Client::begun().await;

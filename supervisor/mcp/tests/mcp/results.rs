@@ -119,6 +119,7 @@ async fn a_release_stops_the_rest() {
     assert_eq!(said["results"][0]["stopped_by"], "not_ok");
 }
 
+// B60
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_bounded_and_the_rest_is_read_in_pages() {
     let mut client = Client::begun().await;

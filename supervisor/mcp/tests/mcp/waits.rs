@@ -46,6 +46,7 @@ async fn with_a_token_a_wait_blocks_for_four_minutes_and_tells_every_ten_seconds
     assert!(client.others.is_empty(), "{:?}", client.others);
 }
 
+// B98
 #[tokio::test(start_paused = true)]
 async fn a_foreground_call_tells_its_progress_too() {
     let mut client = Client::begun().await;
