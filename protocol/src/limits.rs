@@ -368,7 +368,7 @@ pub const EVICTS_PER_STEP: usize = 1_000;
 
 /// Jobs that one step starts at the most: the first of a large fan-out run while the last are still being started,
 /// and no step holds the gate for long.
-pub const STARTS_PER_STEP: usize = 4_096;
+pub const STARTS_PER_STEP: usize = 1_024;
 
 /// A step of the wall clock against the monotonic one that is worth a note (C-8).
 pub const CLOCK_JUMP: Duration = Duration::from_secs(3600);

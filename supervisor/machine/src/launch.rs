@@ -108,22 +108,19 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
     out.records.reserve(members.saturating_add(1));
     let spawned = bounds::spawned(state, parent);
     let mut jobs = Vec::with_capacity(members);
-    let mut hint = Near::Unknown;
+    let (mut hint, mut newest) = (Near::Unknown, None);
     for (index, member) in (first..).zip(request.members) {
-        let key = queue(state, (parent, hint), &group, index, member, out);
-        if let Some(job) = key.and_then(|key| state.job(key)) {
-            hint = Near::Group(job.group);
-        }
-        jobs.extend(key);
+        let Some(key) = queue(state, (parent, hint), &group, index, member, out) else { continue };
+        let Some(job) = state.job(key) else { continue };
+        jobs.push((job.id.clone(), job.lifetime));
+        (hint, newest) = (Near::Group(job.group), Some(key));
     }
     if !in_turn && let Some(key) = state.facts.group_key(&group) {
         session::seal(state, key, request.policy, None, out);
     }
-    if let Some(newest) = jobs.last() {
-        bounds::note_total(state, *newest, spawned, out);
+    if let Some(newest) = newest {
+        bounds::note_total(state, newest, spawned, out);
     }
-    let jobs =
-        jobs.into_iter().filter_map(|key| state.job(key).map(|job| (job.id.clone(), job.lifetime))).collect();
     Launched { group, jobs, created: true, spec_differs: false }
 }
 

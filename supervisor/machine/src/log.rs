@@ -114,6 +114,14 @@ impl Log {
     /// nothing comes after [`Log::close`]. Readers may see the front of a long batch before its end is there. The
     /// batch is left empty with its room, to be filled again.
     pub fn append(&self, batch: &mut Vec<Entry>) {
+        // Of a batch that is longer than all that is kept, the front would be gone with its end.
+        let kept = usize::try_from(self.tail).unwrap_or(usize::MAX).saturating_add(self.width);
+        let passed = batch.len().saturating_sub(kept);
+        if passed > 0 {
+            let cut = self.inner.lock().pass(passed as u64);
+            drop(cut);
+            drop(batch.drain(..passed));
+        }
         let mut rest = batch.drain(..);
         while rest.len() > 0 {
             let mut inner = self.inner.lock();
@@ -161,6 +169,13 @@ impl Inner {
         if self.open.len() >= width {
             self.share();
         }
+    }
+
+    /// Counts records that are not kept, and takes out all before them. The caller drops these without the lock.
+    fn pass(&mut self, records: u64) -> (VecDeque<StdArc<Segment>>, Vec<Entry>) {
+        self.head = Seq(self.head.0 + records);
+        self.oldest = self.head.next();
+        (mem::take(&mut self.segments), mem::take(&mut self.open))
     }
 
     /// Makes the newest records a segment that readers can share. They need no lock to read it, and the writer none of

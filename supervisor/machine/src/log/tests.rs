@@ -111,12 +111,24 @@ fn a_reader_that_keeps_up_makes_short_segments_and_the_tail_is_kept_all_the_same
 #[test]
 fn a_place_below_the_tail_is_told_where_to_go_on() {
     let log = log(2);
-    append(&log, 7);
+    append(&log, 3);
+    append(&log, 4);
     assert_eq!(log.oldest(), Seq(5));
     assert_eq!(drain(&log, Seq(0), 9), [-4, 5, 6, 7]);
     assert_eq!(drain(&log, Seq(3), 9), [-1, 5, 6, 7]);
     assert_eq!(drain(&log, Seq(4), 9), [5, 6, 7]);
     assert!(matches!(log.read(Seq(9), 9), Read::UpToDate), "a place still to come");
+}
+
+#[test]
+fn of_a_batch_above_what_is_kept_the_front_is_missed_and_counted() {
+    let log = log(2);
+    append(&log, 3);
+    let Read::Entries(taken) = log.read(Seq(0), 9) else { panic!("nothing to read") };
+    append(&log, 100);
+    assert_eq!((log.head(), log.oldest()), (Seq(103), Seq(102)));
+    assert_eq!(drain(&log, Seq(3), 9), [-98, 102, 103]);
+    assert_eq!(taken.map(|entry| entry.seq.0).collect::<Vec<_>>(), [1, 2]);
 }
 
 #[test]
