@@ -42,7 +42,7 @@ pub use process::{Containment, Left, LeftProcess};
 pub use profile::{Bounds, BoundsError, Profile};
 pub use record::Record;
 pub use result::{CombinedResult, Counts, Outcome, Output, ResultEntry};
-pub use rights::Rights;
+pub use rights::{RIGHTS_VARIABLE, Rights};
 pub use row::RowKind;
 pub use shared_limits::SharedLimits;
 pub use spec::{AgentSpec, CommandLine, CommandSpec, JobLimits, Spec};

@@ -376,8 +376,11 @@ pub const CLOCK_JUMP: Duration = Duration::from_secs(3600);
 /// Slots of `fanin run` unless `--concurrency` says otherwise (14.14).
 pub const RUN_SLOTS: usize = 10;
 
-/// The mark of a job in an environment: two ids, two numbers, and the slashes between them.
+/// The mark of a job in an environment: two ids, three numbers, and the slashes between them.
 pub const PARENT_MARK_BYTES_MAX: usize = 256;
+
+/// The token of a run: an id, a slash, and its digits. A longer text is none.
+pub const RUN_TOKEN_BYTES_MAX: usize = 160;
 
 /// Earlier runs that `fanin run` keeps for `--again`: a working day of a busy hand. The newest stay.
 pub const KEPT_RUNS_MAX: usize = 100;

@@ -1,18 +1,19 @@
 //! The mark that tells a process of a job whose child it is, in one variable of its environment.
 //!
-//! It is a name, not a proof: a process may drop it or forge it. What it decides is only how deep a run is and how it
-//! behaves; rights are never taken from it (SEC-3).
+//! It is a name, not a proof: a process may drop it or forge it. So who reads it asks the processes above as well, and the
+//! stricter of both counts (SEC-3): a mark may narrow, and never widens.
 
 use std::ffi::OsStr;
 use std::fmt;
 
 use crate::id::{JobId, Lifetime, SessionId};
-use crate::limits::PARENT_MARK_BYTES_MAX;
+use crate::limits::{DEPTH_MAX, PARENT_MARK_BYTES_MAX};
 
 /// The variable that holds the mark.
 pub const PARENT_VARIABLE: &str = "FANIN_PARENT";
 
-/// Whose child a process is: `<session>/<job>/<lifetime>/<depth>`.
+/// Whose child a process is: `<session>/<job>/<lifetime>/<depth>`, and `/<depth_max>` where that is less than
+/// [`DEPTH_MAX`].
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ParentMark {
     /// The session that launched the job.
@@ -23,6 +24,13 @@ pub struct ParentMark {
     pub lifetime: Lifetime,
     /// How deep the job is: 1 for one that was launched from outside of all jobs (SC-8).
     pub depth: u32,
+    /// How deep a job may be that is launched from inside of this one (SEC-5).
+    #[serde(default = "deepest")]
+    pub depth_max: u32,
+}
+
+const fn deepest() -> u32 {
+    DEPTH_MAX
 }
 
 /// Why a text is no mark.
@@ -48,6 +56,11 @@ impl ParentMark {
         })
     }
 
+    /// True where a job that is launched from inside would be deeper than is allowed, by its mark or by this limit.
+    pub const fn is_at_limit(&self, depth_max: u32) -> bool {
+        self.depth >= self.depth_max || self.depth >= depth_max
+    }
+
     fn parse(text: &str) -> Option<Self> {
         if text.len() > PARENT_MARK_BYTES_MAX {
             return None;
@@ -58,6 +71,10 @@ impl ParentMark {
             job: JobId::parse(parts.next()?).ok()?,
             lifetime: Lifetime(number(parts.next()?)?),
             depth: u32::try_from(number(parts.next()?)?).ok().filter(|depth| *depth > 0)?,
+            depth_max: match parts.next() {
+                Some(most) => u32::try_from(number(most)?).ok().filter(|most| *most < DEPTH_MAX)?,
+                None => DEPTH_MAX,
+            },
         };
         parts.next().is_none().then_some(mark)
     }
@@ -70,8 +87,9 @@ fn number(text: &str) -> Option<u64> {
 
 impl fmt::Display for ParentMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { session, job, lifetime, depth } = self;
-        write!(f, "{session}/{job}/{lifetime}/{depth}")
+        let Self { session, job, lifetime, depth, depth_max } = self;
+        write!(f, "{session}/{job}/{lifetime}/{depth}")?;
+        if *depth_max < DEPTH_MAX { write!(f, "/{depth_max}") } else { Ok(()) }
     }
 }
 
@@ -86,13 +104,16 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_as_the_same() {
-        let mark = ParentMark {
-            session: SessionId::from_uuid([1; 16]),
-            job: JobId::parse("lint").unwrap(),
-            lifetime: Lifetime(u64::MAX),
-            depth: 8,
-        };
-        assert_eq!(read(&mark.to_string()), Ok(Some(mark)));
+        for depth_max in [0, 1, DEPTH_MAX] {
+            let mark = ParentMark {
+                session: SessionId::from_uuid([1; 16]),
+                job: JobId::parse("lint").unwrap(),
+                lifetime: Lifetime(u64::MAX),
+                depth: 8,
+                depth_max,
+            };
+            assert_eq!(read(&mark.to_string()), Ok(Some(mark)));
+        }
     }
 
     #[test]
@@ -106,7 +127,9 @@ mod tests {
             "run/job/1/0",
             "run/job/1/-1",
             "run/job/+1/1",
-            "run/job/1/1/1",
+            "run/job/1/1/8",
+            "run/job/1/1/-1",
+            "run/job/1/1/1/1",
             "/job/1/1",
             "run//1/1",
             "run/../1/1",

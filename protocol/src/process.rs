@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 /// No other run has the same value, so what carries it belongs to that run (RE-2).
 pub const RUN_VARIABLE: &str = "FANIN_RUN";
 
+/// The variable in a job's environment that proves to its supervisor who is part of its run (SEC-3). It is in no record and
+/// no log, and worth nothing once the run has ended.
+pub const TOKEN_VARIABLE: &str = "FANIN_TOKEN";
+
 /// How the processes of a job are held together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -4,6 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// The variable that tells a `fanin` inside of an agent's job what the agents that it starts may do at the most. It only
+/// narrows: who drops it is told by the processes above, and has the least of all that they say (SEC-3, SEC-4).
+pub const RIGHTS_VARIABLE: &str = "FANIN_RIGHTS";
+
 /// What an agent may do, from least to most.
 ///
 /// The least of several holds: that of the agent's configuration, of its task, and of each job above it.

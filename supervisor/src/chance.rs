@@ -1,4 +1,4 @@
-//! Chance, drawn in one place: ids and the seed of an epoch.
+//! Chance, drawn in one place: ids, the seed of an epoch, and what only a run shall know.
 
 use fanin_protocol::{GroupId, JobId, LogId, MessageId};
 use uuid::Uuid;
@@ -26,4 +26,13 @@ pub(crate) fn log_id() -> LogId {
 /// The seed from which an epoch's nonces are drawn.
 pub(crate) fn seed() -> u64 {
     Uuid::new_v4().as_u64_pair().0
+}
+
+/// What nobody can guess: 244 bits of the system's own chance.
+pub(crate) fn secret() -> [u8; 32] {
+    let mut secret = [0; 32];
+    let (one, other) = secret.split_at_mut(16);
+    one.copy_from_slice(Uuid::new_v4().as_bytes());
+    other.copy_from_slice(Uuid::new_v4().as_bytes());
+    secret
 }

@@ -8,11 +8,12 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use fanin_machine::{Bound, Command, Mono, Parent, Refusal, Report, RunRef, Said, State};
+use fanin_machine::{Bound, Command, Mono, Parent, Refusal, Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
+use fanin_protocol::process::TOKEN_VARIABLE;
 use fanin_protocol::record::Usage;
 use fanin_protocol::{
-    Fence, JobId, JobKind, Lifetime, MessageId, ParentMark, PartKind, PartState, Spec, text,
+    Fence, JobId, JobKind, Lifetime, MessageId, PARENT_VARIABLE, ParentMark, PartKind, PartState, Spec, text,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -23,6 +24,7 @@ use crate::handle::Handle;
 use crate::launcher::Launcher;
 use crate::run_output::OutputPlace;
 use crate::stop::{StopSignal, StopStage};
+use crate::token::{RunToken, Standing};
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
 pub(crate) struct RunCell {
@@ -36,6 +38,8 @@ pub(crate) struct RunCell {
     /// Its task, once there is one.
     pub(crate) task: OnceLock<AbortHandle>,
     pub(crate) output: OutputPlace,
+    /// Who it is to processes of its own; a closure has none.
+    pub(crate) standing: Option<Box<Standing>>,
     /// Made by the first who says something: most runs of a large fan-out say nothing.
     talk: OnceLock<Box<Talk>>,
     /// The last sign of work, on the machine's clock; 0 before the first.
@@ -57,6 +61,7 @@ impl RunCell {
         run: RunRef,
         (job, lifetime): (JobId, Lifetime),
         (kind, output_max): (JobKind, u64),
+        standing: Option<Box<Standing>>,
     ) -> Self {
         let launcher = Launcher::new(Handle::inside(core), Parent::Run(run));
         let (stop, task) = (StopSignal::new(), OnceLock::new());
@@ -70,6 +75,7 @@ impl RunCell {
             stop,
             task,
             output: OutputPlace::new(lifetime, output_max),
+            standing,
             talk,
             last_beat,
         }
@@ -132,16 +138,27 @@ impl RunContext {
         self.cell.lifetime
     }
 
-    /// The job as a process of it shall know it, in a process at `depth` below all others (0 for one that is part of no
-    /// job). Looked up when asked; `None` where the supervisor has forgotten the job, or is busy.
-    pub fn parent_mark(&self, depth: u32) -> Option<ParentMark> {
-        let RunCell { job, lifetime, .. } = &*self.cell;
-        let mark = |state: &State| {
-            let info = state.job_info_exact(job, *lifetime).ok()?;
-            let depth = depth.saturating_add(state.job_depth(job, *lifetime).ok()?);
-            Some(ParentMark { session: info.session, job: info.job, lifetime: info.lifetime, depth })
-        };
-        self.cell.core().look(mark).ok().flatten()
+    /// What a runner puts into the environment of what it starts, beside [`RunContext::mark`]: whose child that is
+    /// ([`PARENT_VARIABLE`](fanin_protocol::PARENT_VARIABLE)), and what proves it
+    /// ([`TOKEN_VARIABLE`](fanin_protocol::process::TOKEN_VARIABLE)). `own` is the job that this process is itself part of.
+    /// A closure has neither.
+    pub fn variables(
+        &self,
+        own: Option<&ParentMark>,
+    ) -> impl Iterator<Item = (&'static str, String)> + use<> {
+        let RunCell { job, lifetime, standing, .. } = &*self.cell;
+        let variables = standing.as_deref().map(|standing| {
+            let mark = standing.mark(job, *lifetime, own).to_string();
+            [(PARENT_VARIABLE, mark), (TOKEN_VARIABLE, standing.token(job).reveal().to_owned())]
+        });
+        variables.into_iter().flatten()
+    }
+
+    /// What proves to its supervisor that somebody is part of this run, as long as it lives
+    /// ([`Supervisor::run_of`](crate::Supervisor::run_of)). `None` for a closure.
+    pub fn token(&self) -> Option<RunToken> {
+        let RunCell { job, standing, .. } = &*self.cell;
+        standing.as_deref().map(|standing| standing.token(job))
     }
 
     /// The run's fence: no other run has it.

@@ -37,6 +37,7 @@ use crate::run_output::RunOutput;
 use crate::runner::{Ending, Runner};
 use crate::scope::Scope;
 use crate::stop::StopStage;
+use crate::token::Standing;
 use crate::writer::{Store, Taken};
 
 /// Why a call did not reach the machine, or what the machine said to it.
@@ -396,13 +397,13 @@ impl Core {
             let changed = out.effects.iter().filter_map(|effect| output_change(&gated.state, effect));
             released.outputs.extend(changed);
         }
-        let hosted = &mut gated.hosted;
-        released.acts.extend(out.effects.drain(..).filter_map(|effect| self.act(hosted, effect)));
+        let (state, hosted) = (&gated.state, &mut gated.hosted);
+        released.acts.extend(out.effects.drain(..).filter_map(|effect| self.act(state, hosted, effect)));
         Ok(out.reply.take())
     }
 
     /// What the driver has to do for an effect, if anything; behind the gate.
-    fn act(self: &Arc<Self>, hosted: &mut Hosted, effect: Effect) -> Option<Act> {
+    fn act(self: &Arc<Self>, state: &State, hosted: &mut Hosted, effect: Effect) -> Option<Act> {
         match effect {
             Effect::Spawn { run, job, lifetime, spec, tag } => {
                 let output_max = match spec.as_deref() {
@@ -412,7 +413,9 @@ impl Core {
                 };
                 let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
                 let kind = (kind, output_max.unwrap_or(OUTPUT_BYTES_MAX));
-                let cell = Arc::new(RunCell::new(Arc::clone(self), run, (job, lifetime), kind));
+                let place = spec.as_ref().and_then(|_| state.place_of(&job, lifetime).ok());
+                let standing = place.map(|place| Box::new(Standing::new(place)));
+                let cell = Arc::new(RunCell::new(Arc::clone(self), run, (job, lifetime), kind, standing));
                 let body = hosted.start(tag, Arc::clone(&cell));
                 Some(Act::Spawn { cell, body, spec })
             }
@@ -450,10 +453,13 @@ impl Core {
         self.store.as_ref()?.committed.failure()
     }
 
-    /// The run of a job that has one; `None` as well where the gate is not free.
-    pub(crate) fn run_of(self: &Arc<Self>, job: &JobId) -> Option<Arc<RunCell>> {
-        let found = self.look_behind(|gated| gated.hosted.find(gated.state.tag_of(job)?).map(Arc::clone));
-        found.ok().flatten()
+    /// The newest run of a job that is not over, where there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`] where the gate was not free in time.
+    pub(crate) fn run_of(self: &Arc<Self>, job: &JobId) -> Result<Option<Arc<RunCell>>, CallError> {
+        self.look_behind(|gated| gated.hosted.find(gated.state.tag_of(job)?).map(Arc::clone))
     }
 
     /// As [`Core::look`], of what its caller knows to be committed: it does not wait for what came later.
@@ -768,6 +774,9 @@ impl Released {
 impl RunCell {
     /// Reports the end of the run: by the word of its body, or `None` by its guard.
     pub(crate) fn ended(&self, ending: Option<Ending>) {
+        if let Some(standing) = &self.standing {
+            standing.end();
+        }
         let core = self.core();
         let (ending, last) = match ending {
             None => (None, JobOutput::default()),

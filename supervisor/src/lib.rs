@@ -63,6 +63,7 @@ mod stored_follow;
 mod supervisor;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod token;
 mod turn;
 mod wait;
 mod wake;
@@ -92,6 +93,7 @@ pub use session::{Session, SessionOptions};
 pub use spec::{GroupOptions, JobError, JobSpec};
 pub use stop::{StopSignal, StopStage};
 pub use supervisor::{Cancelled, SessionError, Supervisor};
+pub use token::{KnownRun, RunToken};
 pub use turn::Turn;
 pub use wait::{WaitError, Waited};
 pub use wake::Wake;

@@ -11,7 +11,7 @@ use fanin_machine::{
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
-    About, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Lifetime, Reason, SessionId, Status,
+    About, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Lifetime, ParentMark, Reason, SessionId, Status,
 };
 use tokio::task::AbortHandle;
 
@@ -21,6 +21,7 @@ use crate::handle::Handle;
 use crate::message::Queued;
 use crate::output::JobOutput;
 use crate::session::{Session, SessionOptions};
+use crate::token::{self, KnownRun, Standing};
 use crate::wait::Waiter;
 
 /// Why a session could not be opened.
@@ -216,7 +217,42 @@ impl Supervisor {
 
     /// The latest line of progress of a running job; `None` as well where the supervisor is busy.
     pub fn progress(&self, job: &JobId) -> Option<Arc<str>> {
-        self.owner.core().run_of(job)?.progress()
+        self.owner.core().run_of(job).ok()??.progress()
+    }
+
+    /// The run that a token is of, while that run lives ([`RunContext::token`](crate::RunContext::token)): `None` for every
+    /// other text, also for the token of a run that has ended, or that another has followed.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`]: whether it is a token is not known.
+    pub fn run_of(&self, token: &str) -> Result<Option<KnownRun>, CallError> {
+        let Some(job) = token::job_of(token) else { return Ok(None) };
+        self.living(&job, |standing, _| standing.is_proven_by(&job, token))
+    }
+
+    /// The run of a job that a mark names, while one lives: for a caller without a token that is known by its process. The
+    /// mark proves nothing, so it has to come from where nobody can have forged it.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`].
+    pub fn run_in(&self, mark: &ParentMark) -> Result<Option<KnownRun>, CallError> {
+        self.living(&mark.job, |standing, lifetime| {
+            (&standing.place().session, lifetime) == (&mark.session, mark.lifetime)
+        })
+    }
+
+    /// The run of this job that lives, where it is the one that is looked for.
+    fn living(
+        &self,
+        job: &JobId,
+        is_it: impl FnOnce(&Standing, Lifetime) -> bool,
+    ) -> Result<Option<KnownRun>, CallError> {
+        let Some(cell) = self.owner.core().run_of(job)? else { return Ok(None) };
+        let standing = cell.standing.as_deref().filter(|standing| is_it(standing, cell.lifetime));
+        // After it was compared: one that ends meanwhile has ended.
+        Ok(standing.filter(|standing| !standing.is_over()).map(|standing| standing.known(job, cell.lifetime)))
     }
 
     /// Follows the records: those that the filter lets through, in order, from a place of the subscriber's own. A slow

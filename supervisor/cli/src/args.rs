@@ -73,7 +73,7 @@ In a step of GitHub Actions (GITHUB_ACTIONS=true) each output is a group of the 
 step gets a summary; commands in the output of tasks are not obeyed. The command of --on-done has the result as JSON on
 its standard input and FANIN_OUTCOME, FANIN_GROUP, FANIN_EXIT_CODE, FANIN_LAUNCHED, FANIN_COMPLETED, FANIN_FAILED and
 FANIN_CANCELLED; it has 60 seconds, 5 after a signal, and its failure changes no exit code. A terminal is told of the end
-of a run of more than ten seconds. A run inside a task of another run (FANIN_PARENT) has slots of its own, is at most 8
+of a run of more than ten seconds. A run inside a task of another run has slots of its own, is at most 8
 deep, stops at the first TERM, and tells neither terminal nor GitHub. More of all this is in docs/run.md.
 
 Exit codes: 0 done; 1 some tasks did not complete (see --fail-on); 2 wrong command line or manifest, nothing was

@@ -5,12 +5,13 @@ use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fanin_acp::{Agent, Agents, RIGHTS_VARIABLE, Way};
+use fanin_acp::{Agent, Agents, Way};
 use fanin_protocol::{Rights, Spec, layout, text};
 use toml::de::DeTable;
 
 use crate::manifest;
 use crate::manifest::reader::{Field, Problems, Section};
+use crate::nested;
 use crate::plan::{Plan, Refused};
 
 const TOP_KEYS: [&str; 1] = ["agents"];
@@ -24,7 +25,7 @@ const AGENT_KEYS: [&str; 5] = ["kind", "command", "pass", "env", "rights"];
 pub(crate) fn agents() -> Result<Agents, Refused> {
     let variable = |name: &str| env::var_os(name);
     let files = [layout::config(variable), Some(PathBuf::from(layout::CONFIG))];
-    let most = most(env::var(RIGHTS_VARIABLE).ok().as_deref())?;
+    let most = nested::rights()?;
     let agents = files.iter().flatten().try_fold(Agents::default(), |agents, file| read(file, agents));
     Ok(agents?.at_most(most))
 }
@@ -45,15 +46,6 @@ pub(crate) fn agents_of(plan: &Plan) -> Result<Option<Agents>, Refused> {
         agents.check(spec).map_err(|why| Refused::one(format!("{}: {why}", task.label)))?;
     }
     Ok(agents)
-}
-
-/// What agents may do at the most where an agent started us.
-fn most(variable: Option<&str>) -> Result<Rights, Refused> {
-    let Some(name) = variable.filter(|name| !name.is_empty()) else { return Ok(Rights::Full) };
-    Rights::parse(name).ok_or_else(|| {
-        let names = Rights::ALL.map(Rights::as_str).join(", ");
-        Refused::one(format!("{RIGHTS_VARIABLE} is {name:?}; it can be {names}"))
-    })
 }
 
 /// The agents as a file changes them. One that is not there changes nothing.
@@ -163,13 +155,5 @@ mod tests {
             fanin.toml:11:10: rights: use "read-only", "edit" or "full""#]]
         .assert_eq(&problems.unwrap_err().join("\n"));
         assert!(parsed("[agents").unwrap_err()[0].starts_with("fanin.toml:1:"));
-    }
-
-    #[test]
-    fn rights_of_an_agent_that_started_us_are_read_or_refused() {
-        assert_eq!(most(None).unwrap(), Rights::Full);
-        assert_eq!(most(Some("")).unwrap(), Rights::Full);
-        assert_eq!(most(Some("edit")).unwrap(), Rights::Edit);
-        assert!(most(Some("all")).unwrap_err().problems[0].contains("read-only, edit, full"));
     }
 }

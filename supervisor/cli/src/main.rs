@@ -23,6 +23,7 @@ mod leave;
 mod look;
 mod manifest;
 mod mcp;
+mod nested;
 mod notice;
 mod obey;
 mod on_done;
@@ -56,8 +57,8 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use fanin_acp::Agents;
+use fanin_protocol::GroupId;
 use fanin_protocol::limits::STDERR_WAIT;
-use fanin_protocol::{GroupId, PARENT_VARIABLE};
 use fanin_subprocess::shim;
 
 use crate::args::Asked;
@@ -249,7 +250,7 @@ fn tell_interrupted(asked: &Asked, stderr: &Stderr) {
         Asked::Look(look) => !look.is_json(),
         Asked::Resume(_) | Asked::Mcp(_) | Asked::Doctor(_) | Asked::Demo(_) => false,
     };
-    if is_told && std::env::var_os(PARENT_VARIABLE).is_none() {
+    if is_told && !nested::is_inside() {
         resume::tell(|line| stderr.say(line));
     }
 }

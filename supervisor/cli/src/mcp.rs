@@ -11,8 +11,7 @@ use fanin_mcp::{End, Host, Problem, ServeError, StartFailed, Task};
 use fanin_protocol::limits::{AGENT_DEPTH_MAX, AGENT_PROMPT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX};
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
-    CommandLine, JobLimits, LayoutError, PARENT_VARIABLE, ParentMark, Profile, Rights, SessionId, Spec,
-    layout,
+    CommandLine, JobLimits, LayoutError, Profile, Rights, SessionId, Spec, layout,
 };
 use fanin_sqlite::{Options, SqliteJournal};
 use fanin_supervisor::{JobSpec, StartError, Supervisor};
@@ -23,6 +22,7 @@ use crate::drive;
 use crate::duration;
 use crate::exit::Exit;
 use crate::keep;
+use crate::nested;
 use crate::plan::{self, Common, Draft, Refused, What};
 use crate::signals::{Signal, Signals};
 use crate::stderr::Stderr;
@@ -58,12 +58,11 @@ impl Served {
 ///
 /// [`Refused`] where the mark of a job around it is damaged.
 pub(crate) fn prepare(args: &McpArgs) -> Result<Served, Refused> {
-    let parent = ParentMark::read(env::var_os(PARENT_VARIABLE).as_deref());
-    let parent = parent.map_err(|error| Refused::one(error.to_string()))?;
+    let parent = nested::parent()?;
     Ok(Served {
         session: SessionId::from_uuid(uuid::Uuid::new_v4().into_bytes()),
         state: (!args.no_store).then(|| layout::state(|name| env::var_os(name))),
-        may_launch: parent.is_none_or(|parent| parent.depth < AGENT_DEPTH_MAX),
+        may_launch: parent.is_none_or(|parent| !parent.is_at_limit(AGENT_DEPTH_MAX)),
         agents: OnceLock::new(),
     })
 }

@@ -8,12 +8,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fanin_acp::Agents;
 use fanin_protocol::limits::DEPTH_MAX;
-use fanin_protocol::{GroupId, JobInfo, LayoutError, PARENT_VARIABLE, ParentMark, layout, text};
+use fanin_protocol::{GroupId, JobInfo, LayoutError, ParentMark, layout, text};
 
 use crate::args::{Inline, RunArgs};
 use crate::config;
 use crate::file;
 use crate::keep::{Earlier, Keep};
+use crate::nested;
 use crate::on_done;
 use crate::plan::{self, Plan, Refused};
 use crate::warning::Warning;
@@ -43,9 +44,7 @@ pub(crate) struct Prepared {
 ///
 /// [`Refused`] with all problems that were found.
 pub(crate) fn prepare(args: RunArgs, inline: &[Inline], stdin: impl io::Read) -> Result<Prepared, Refused> {
-    let parent = ParentMark::read(env::var_os(PARENT_VARIABLE).as_deref())
-        .map_err(|error| Refused::one(error.to_string()))?;
-    refuse_too_deep(parent.as_ref())?;
+    let parent = nested::parent_of_tasks(DEPTH_MAX)?;
     let state = layout::state(|name| env::var_os(name));
     let earlier = args.again.as_deref().map(|name| earlier(&state, name)).transpose()?;
     let plan = plan::plan(&args, inline, earlier, stdin)?;
@@ -76,18 +75,6 @@ pub(crate) fn prepare(args: RunArgs, inline: &[Inline], stdin: impl io::Read) ->
         }
     };
     Ok(Prepared { args, plan, agents, group, keep, parent, before: Vec::new(), warnings })
-}
-
-/// A run inside a job is a child of it: its own tasks are one level deeper (SC-8).
-fn refuse_too_deep(parent: Option<&ParentMark>) -> Result<(), Refused> {
-    match parent {
-        Some(parent) if parent.depth >= DEPTH_MAX => Err(Refused::one(format!(
-            "this is a run inside job {} at depth {}, and its tasks would be deeper than {DEPTH_MAX}, which is the limit; \
-             run it from further outside",
-            parent.job, parent.depth
-        ))),
-        Some(_) | None => Ok(()),
-    }
 }
 
 fn earlier(state: &Result<PathBuf, LayoutError>, name: &str) -> Result<Earlier, Refused> {

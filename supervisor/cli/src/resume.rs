@@ -8,7 +8,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use fanin_protocol::{GroupId, JobInfo, PARENT_VARIABLE, ParentMark, Status, layout, text};
+use fanin_protocol::limits::DEPTH_MAX;
+use fanin_protocol::{GroupId, JobInfo, Status, layout, text};
 use fanin_supervisor::JobFilter;
 use fanin_supervisor::stored::Stored;
 
@@ -17,6 +18,7 @@ use crate::config;
 use crate::duration;
 use crate::exit::Exit;
 use crate::keep::{Keep, KeptRun, UNPRINTED};
+use crate::nested;
 use crate::plan::Refused;
 use crate::prepare::Prepared;
 use crate::ps;
@@ -102,8 +104,7 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
         let problem = format!("resume: {group} is over; `fanin show {group}` shows what came of it");
         return Err(Refused::one(problem));
     }
-    let parent = ParentMark::read(env::var_os(PARENT_VARIABLE).as_deref());
-    let parent = parent.map_err(|error| Refused::one(error.to_string()))?;
+    let parent = nested::parent_of_tasks(DEPTH_MAX)?;
     // Tasks that say nothing else run where the run was started.
     env::set_current_dir(&run.started_in).map_err(|error| {
         Refused::one(format!("resume: {} cannot be entered: {error}", text::path(&run.started_in)))

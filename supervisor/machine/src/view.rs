@@ -33,6 +33,17 @@ pub struct JobFilter {
     pub limit: usize,
 }
 
+/// Where a job stands in its tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The session above.
+    pub session: SessionId,
+    /// How far below it: 1 for a job that the session launched.
+    pub depth: u32,
+    /// How far below it a job may be.
+    pub depth_max: u32,
+}
+
 /// What an id names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
@@ -119,20 +130,27 @@ impl State {
         self.info(key).ok_or_else(|| self.no_job(id))
     }
 
-    /// How far below its session a life of a job is: 1 for one that the session launched.
+    /// Where a life of a job stands in its tree.
     ///
     /// # Errors
     ///
     /// [`Refusal::UnknownJob`], or that the id is in another life.
-    pub fn job_depth(&self, id: &JobId, lifetime: Lifetime) -> Result<u32, Refusal> {
-        Ok(self.facts.depth(Node::Job(exact(self, id, lifetime)?)))
+    pub fn place_of(&self, id: &JobId, lifetime: Lifetime) -> Result<Place, Refusal> {
+        let node = Node::Job(exact(self, id, lifetime)?);
+        let session =
+            self.facts.root(node).and_then(|key| self.session(key)).ok_or_else(|| self.no_job(id))?;
+        Ok(Place {
+            session: session.id.clone(),
+            depth: self.facts.depth(node),
+            depth_max: session.bounds.depth,
+        })
     }
 
     /// What the jobs above a job are to do, nearest first. Closures have nothing to show.
     ///
     /// # Errors
     ///
-    /// As [`State::job_depth`].
+    /// As [`State::place_of`].
     pub fn specs_above(&self, id: &JobId, lifetime: Lifetime) -> Result<Vec<Arc<Spec>>, Refusal> {
         let above = self.facts.ancestors(Node::Job(exact(self, id, lifetime)?)).skip(1);
         let spec = |node| match node {

@@ -6,13 +6,13 @@
 //! nothing adds code to a child before its `exec`: that would turn the fast spawn of the system into a copy of all
 //! our memory.
 
+mod ancestry;
 mod group;
 mod grouped;
 mod hunt;
 mod identity;
 #[cfg(target_os = "linux")]
 mod lost;
-mod own;
 pub mod shim;
 #[cfg(target_os = "linux")]
 mod shimmed;
@@ -24,8 +24,8 @@ mod watch;
 #[cfg(target_os = "linux")]
 mod wire;
 
+pub use ancestry::{Ancestry, own_mark};
 pub use identity::{Found, Identity};
-pub use own::own_depth;
 pub use spawn::NotStarted;
 pub use survivors::{is_alive, may_live, stop_survivors};
 pub use table::{Entry, Table};

@@ -82,11 +82,24 @@ impl Table {
     }
 
     fn with(&self, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<Entry> {
-        let carries = |pid: &u32| {
-            let environ = std::fs::read(self.of(*pid).join("environ")).unwrap_or_default();
-            environ.split(|byte| *byte == 0).any(&is_wanted)
-        };
+        let carries = |pid: &u32| self.environment(*pid).split(|byte| *byte == 0).any(&is_wanted);
         self.pids().filter(carries).filter_map(|pid| self.entry(pid)).collect()
+    }
+
+    /// The number of this process in this table: another one than it knows itself by where it was put into a space of
+    /// numbers of its own. `None` where there is no such table.
+    pub fn this(&self) -> Option<u32> {
+        std::fs::read_link(self.root.join("self")).ok()?.to_str()?.parse().ok()
+    }
+
+    /// The environment that a process was started with, a NUL after each variable; empty where it cannot be seen.
+    pub(crate) fn environment(&self, pid: u32) -> Vec<u8> {
+        std::fs::read(self.of(pid).join("environ")).unwrap_or_default()
+    }
+
+    /// The words of a process, a NUL after each; empty where it cannot be seen.
+    pub(crate) fn command_line(&self, pid: u32) -> Vec<u8> {
+        std::fs::read(self.of(pid).join("cmdline")).unwrap_or_default()
     }
 
     /// Which start of the machine this is; `None` where the system does not say.

@@ -8,6 +8,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::common::{Ended, PATIENCE, Running, fanin, run};
+#[cfg(target_os = "linux")]
+use crate::nested::SCRUBBED;
 
 /// An agent that answers with its rights, and with the word that it is asked.
 const AGENT: &str = r#"
@@ -83,6 +85,32 @@ fn prompts_of_a_manifest_go_to_agents_beside_commands() {
     let ended = with(folder.path(), &["run", "m.toml"], &[("FANIN_RIGHTS", "much")]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("FANIN_RIGHTS is \"much\""), "{}", ended.stderr);
+}
+
+// B78, B79: an agent that may only read gets none that may edit, whatever it does to its environment.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_agent_gives_no_more_rights_than_it_has_by_hiding_where_it_is() {
+    let folder = folder("");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("inner.toml", "[[task]]\nagent = \"worker\"\nprompt = \"word-hello\"\nrights = \"edit\"\n");
+    let shell = "[agents.sh]\nkind = \"command\"\ncommand = [\"sh\", \"-c\", \"{prompt}\"]\n";
+    write("fanin.toml", &format!("{CONFIG}{shell}"));
+    let inner = format!("{} run inner.toml --quiet --json", env!("CARGO_BIN_EXE_fanin"));
+    let prompts = [
+        inner.clone(),
+        format!("{SCRUBBED} {inner}"),
+        format!("{SCRUBBED} FANIN_RIGHTS=full FANIN_PARENT=run/job/1/1 {inner}"),
+    ];
+    let task = |prompt| format!("[[task]]\nagent = \"sh\"\nprompt = '''{prompt}'''\n");
+    write("m.toml", &prompts.map(task).concat());
+    let ended = run(folder.path(), &["m.toml", "--json"]);
+    for text in texts(&ended) {
+        let inner: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{}", ended.stdout));
+        assert_eq!(inner["entries"][0]["output"]["text"], "read-only hello ", "{inner}");
+    }
+    // The same task with no such agent around it.
+    assert_eq!(texts(&run(folder.path(), &["inner.toml", "--json"])), ["edit hello"]);
 }
 
 #[test]

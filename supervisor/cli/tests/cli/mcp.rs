@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
 use crate::common::{PATIENCE, Running, fanin, made, send, wait};
+#[cfg(target_os = "linux")]
+use crate::nested::SCRUBBED;
 
 /// What a server may take to end (14.10), and what the start of a process costs on a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
@@ -387,7 +389,10 @@ fn tasks_are_refused_as_those_of_a_manifest_are() {
         ),
         (json!({ "agent": "claude" }), "prompt: is missing"),
         (json!({ "agent": "claude", "prompt": " " }), "prompt: is empty"),
-        (json!({ "agent": "claude", "prompt": huge }), "prompt: 2097152 bytes; at most"),
+        (
+            json!({ "agent": "claude", "prompt": huge }),
+            "prompt: 2097152 bytes; at most",
+        ),
         (json!({ "agent": "claude", "prompt": "go", "rights": "root" }), "rights: use \"read-only\""),
         (json!({ "agent": "claude", "prompt": "go", "shell": "a" }), "agent: `shell` is there as well"),
         (json!({ "shell": "a", "prompt": "go" }), "prompt: it is for a task with an `agent`"),
@@ -418,6 +423,43 @@ fn inside_of_a_job_there_is_no_tool_that_launches() {
     let mut command = fanin(folder.path(), &["mcp"]);
     command.env("FANIN_PARENT", "damaged");
     assert_eq!(Running::start(command).end().code, Some(2));
+}
+
+// B79: what an agent has launched launches nothing, by any word of ours, whatever it does to its environment.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_job_of_an_agent_launches_nothing_by_any_word_of_ours() {
+    let folder = tempdir().unwrap();
+    let mut agent = Agent::begun(folder.path());
+    let fanin = env!("CARGO_BIN_EXE_fanin");
+    let client = json!({ "name": "worker", "version": "1" });
+    let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    let call = json!({ "name": "subagent", "arguments": { "shell": "touch started" } });
+    let lines = [
+        json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call }),
+    ];
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    fs::write(folder.path().join("lines"), lines).unwrap();
+    fs::write(folder.path().join("m.toml"), "[[task]]\nshell = \"touch started\"\n").unwrap();
+    let forged = format!("{SCRUBBED} FANIN_PARENT=run/job/1/1");
+    for prefix in ["", SCRUBBED, &forged] {
+        let words = ["run 'touch started' 2>&1", "run m.toml 2>&1", "mcp < lines"];
+        let tasks = words.map(|words| json!({ "shell": format!("{prefix} {fanin} {words}") }));
+        let said = agent.call("task_parallel", &json!({ "tasks": tasks }));
+        let tasks = said["results"][0]["tasks"].as_array().unwrap_or_else(|| panic!("{said}"));
+        for task in &tasks[..2] {
+            assert_eq!(task["exit_code"], 2, "{prefix}: {task}");
+            let output = task["output"].as_str().unwrap();
+            assert!(output.contains("deeper than 1, which is the limit"), "{prefix}: {output}");
+        }
+        let answers = tasks[2]["output"].as_str().unwrap_or_else(|| panic!("{prefix}: {}", tasks[2]));
+        let answer: Value = serde_json::from_str(answers.lines().last().unwrap()).unwrap();
+        assert_eq!(answer["result"]["structuredContent"]["error"]["code"], "worker", "{prefix}: {answer}");
+    }
+    assert!(!folder.path().join("started").exists(), "a worker has launched something");
+    assert_eq!(agent.leave().0, Some(0));
 }
 
 #[test]

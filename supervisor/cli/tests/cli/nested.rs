@@ -50,10 +50,66 @@ fn it_is_refused_by_name_beyond_the_depth_that_is_allowed() {
     assert!(!folder.path().join("started").exists());
 }
 
+#[cfg(target_os = "linux")]
+/// What takes every mark out of the environment of a `fanin` inside of a job.
+pub(crate) const SCRUBBED: &str = "env -i PATH=\"$PATH\" FANIN_STATE_DIR=\"$FANIN_STATE_DIR\"";
+
+// B79, SC-8: what started a process says whose child it is, whatever it says itself.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_has_dropped_its_mark_is_nested_all_the_same() {
+    for forged in ["", "FANIN_PARENT=run/other/1/1", "FANIN_PARENT="] {
+        let folder = tempdir().unwrap();
+        let inner = format!("{SCRUBBED} {forged} {FANIN} run --quiet --json 'echo \"$FANIN_PARENT\"'");
+        // In a session of its own, and its parent soon gone: it has only the shim above it then.
+        fs::write(folder.path().join("inner.sh"), format!("{inner} > new; mv new inner.json")).unwrap();
+        let orphaned =
+            "(setsid sh inner.sh &); while [ ! -e inner.json ]; do sleep 0.05; done; cat inner.json";
+        let ended = run(folder.path(), &["--json", &inner, orphaned]);
+        let outer: Value = serde_json::from_str(&ended.stdout).unwrap();
+        for entry in outer["entries"].as_array().unwrap() {
+            let text = entry["output"]["text"].as_str().unwrap_or_else(|| panic!("{forged}: {entry}"));
+            let inner: Value = serde_json::from_str(text).unwrap_or_else(|_| panic!("{forged}: {entry}"));
+            assert_eq!(inner["parent"]["job"], entry["job"], "{forged}");
+            assert_eq!(inner["parent"]["session"], outer["session"], "{forged}");
+            assert_eq!(inner["parent"]["depth"], 1, "{forged}");
+            let mark = inner["entries"][0]["output"]["text"].as_str().unwrap();
+            assert!(mark.ends_with("/2\n"), "{forged}: {mark}");
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_mark_that_is_made_up_gets_a_run_beyond_the_depth_that_is_allowed() {
+    let folder = tempdir().unwrap();
+    for forged in ["", "FANIN_PARENT=run/job/1/1", "FANIN_PARENT="] {
+        let inner = format!("{SCRUBBED} {forged} {FANIN} run 'touch started' 2>&1");
+        let ended = inside(&folder, &format!("run/job/1/{}", DEPTH_MAX - 1), &["--json", &inner]);
+        let outer: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let entry = &outer["entries"][0];
+        assert_eq!(entry["exit_code"], 2, "{forged}: {entry}");
+        let said = entry["output"]["text"].as_str().unwrap();
+        assert!(said.contains("at depth 8, and its tasks would be deeper than 8"), "{forged}: {said}");
+    }
+    assert!(!folder.path().join("started").exists());
+}
+
+#[test]
+fn the_limit_of_a_mark_is_that_of_its_tasks() {
+    let folder = tempdir().unwrap();
+    let last = inside(&folder, "run/job/1/1/2", &["echo \"$FANIN_PARENT\""]);
+    assert!(last.stdout.contains("/2/2\n"), "{}{}", last.stdout, last.stderr);
+    let refused = inside(&folder, "run/job/1/2/2", &["touch started"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("deeper than 2, which is the limit"), "{}", refused.stderr);
+    assert!(!folder.path().join("started").exists());
+}
+
 #[test]
 fn a_mark_that_is_none_is_refused_by_name_and_an_empty_one_is_none() {
     let folder = tempdir().unwrap();
-    for mark in ["1", "run/job/1/0", "run/job/1/2/3", "run/../1/2", &"x".repeat(100_000)] {
+    for mark in ["1", "run/job/1/0", "run/job/1/2/8", "run/../1/2", &"x".repeat(100_000)] {
         let refused = inside(&folder, mark, &["touch started"]);
         assert_eq!(refused.code, Some(2), "{}", refused.stderr);
         assert!(refused.stderr.starts_with("error: FANIN_PARENT is "), "{}", refused.stderr);

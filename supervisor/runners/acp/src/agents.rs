@@ -4,14 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use fanin_protocol::limits::VARIABLE_BYTES_MAX;
-use fanin_protocol::{AgentSpec, CommandLine, CommandSpec, Rights};
+use fanin_protocol::{AgentSpec, CommandLine, CommandSpec, RIGHTS_VARIABLE, Rights};
 
 /// Where a command agent's words have its prompt.
 pub const PROMPT: &str = "{prompt}";
-
-/// The variable that tells a `fanin` inside of an agent's job what the agents that it starts may do at the most. It only
-/// narrows: a process that drops it has what its own configuration says.
-pub const RIGHTS_VARIABLE: &str = "FANIN_RIGHTS";
 
 /// Variables that every agent gets where we have them: what programs need to find their files, their language and the
 /// network. A star at the end stands for any rest.

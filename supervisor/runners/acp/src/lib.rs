@@ -35,11 +35,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use agents::{Agent, Agents, PROMPT, RIGHTS_VARIABLE, Way};
+pub use agents::{Agent, Agents, PROMPT, Way};
 use fanin_protocol::limits::AGENT_ANSWER_WAIT;
-use fanin_protocol::{
-    AgentSpec, Cause, CommandSpec, JobKind, Left, LeftProcess, LogId, PARENT_VARIABLE, Spec,
-};
+use fanin_protocol::{AgentSpec, Cause, CommandSpec, JobKind, Left, LeftProcess, LogId, Spec};
 use fanin_supervisor::{Ending, Failure, RunContext, RunFuture, Runner};
 pub use greeting::{Greeting, greet_agent};
 
@@ -154,10 +152,9 @@ impl Runner for AcpRunner {
     }
 }
 
-/// The program with the mark of its job in its environment, so that what it starts knows whose child it is.
+/// The program with what tells it, and what it starts, whose child it is.
 fn marked(mut started: CommandSpec, context: &RunContext) -> CommandSpec {
-    if let Some(mark) = context.parent_mark(fanin_process::own_depth()) {
-        started.env.insert(PARENT_VARIABLE.to_owned(), mark.to_string());
-    }
+    let variables = context.variables(fanin_process::own_mark());
+    started.env.extend(variables.map(|(name, value)| (name.to_owned(), value)));
     started
 }

@@ -40,7 +40,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use fanin_process::shim;
-use fanin_protocol::{Cause, CommandSpec, JobKind, Left, LeftProcess, LogId, PARENT_VARIABLE, Spec};
+use fanin_protocol::{Cause, CommandSpec, JobKind, Left, LeftProcess, LogId, Spec};
 use fanin_supervisor::{Ending, RunContext, RunFuture, Runner};
 
 /// Runs command jobs. It needs a tokio runtime with I/O and time enabled.
@@ -112,12 +112,11 @@ impl Runner for SubprocessRunner {
     }
 }
 
-/// The command with the mark of its job in its environment, so that what it starts knows whose child it is.
+/// The command with what tells it, and what it starts, whose child it is.
 fn marked(command: &CommandSpec, context: &RunContext) -> CommandSpec {
     let mut command = command.clone();
-    if let Some(mark) = context.parent_mark(fanin_process::own_depth()) {
-        command.env.insert(PARENT_VARIABLE.to_owned(), mark.to_string());
-    }
+    let variables = context.variables(fanin_process::own_mark());
+    command.env.extend(variables.map(|(name, value)| (name.to_owned(), value)));
     command
 }
 

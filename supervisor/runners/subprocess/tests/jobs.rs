@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fanin_protocol::limits::DEPTH_MAX;
 use fanin_protocol::{AgentSpec, JobId, JobKind, Spec, Status};
 use fanin_subprocess::SubprocessRunner;
 use fanin_supervisor::{JobSpec, Runner as _, Session, Supervisor};
@@ -139,4 +140,56 @@ fn only_commands_are_taken() {
     assert_eq!(runner.kind(), JobKind::Command);
     assert!(runner.check(&agent).unwrap_err().contains("agent"));
     assert!(runner.check(&Spec::Command(fanin_protocol::CommandSpec::argv(["true"]))).is_ok());
+}
+
+/// The token of a job's newest run, which its command writes to this file.
+async fn token_in(folder: &tempfile::TempDir, name: &str) -> String {
+    let started = Instant::now();
+    loop {
+        match std::fs::read_to_string(folder.path().join(name)) {
+            Ok(token) if token.ends_with('\n') => return token.trim().to_owned(),
+            Ok(_) | Err(_) => assert!(started.elapsed() < LIMIT, "no token"),
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+// SEC-3: a token is worth something to the supervisor that gave it, for its own run, while that lives.
+#[tokio::test]
+async fn a_token_proves_to_be_part_of_its_run_and_only_while_that_lives() {
+    let folder = tempfile::tempdir().unwrap();
+    let (supervisor, session) = supervisor().await;
+    let (stranger, _) = self::supervisor().await;
+    let line = |name: &str| {
+        let file = folder.path().join(name);
+        let file = file.display();
+        format!("echo \"$FANIN_TOKEN\" > {file}; while [ ! -e {file}.go ]; do sleep 0.01; done; exit 3")
+    };
+    let first = session.start(JobSpec::shell("a", line("a")).retries(1)).await.unwrap();
+    let second = session.start(JobSpec::shell("b", line("b"))).await.unwrap();
+    let (a, b) = (token_in(&folder, "a").await, token_in(&folder, "b").await);
+    let run = supervisor.run_of(&a).unwrap().unwrap();
+    assert_eq!((&run.job, run.lifetime), (first.id(), first.lifetime()));
+    assert_eq!((run.session.to_string().as_str(), run.depth, run.depth_max), ("main", 1, DEPTH_MAX));
+    assert_eq!(supervisor.run_of(&b).unwrap().unwrap().job, *second.id());
+    // Neither half of it, nor that of another run, nor anywhere else.
+    let (job, secret) = a.split_once('/').unwrap();
+    let (other, _) = b.split_once('/').unwrap();
+    for wrong in ["", job, secret, &format!("{other}/{secret}"), &a[..a.len() - 1], &format!("{a}0")] {
+        assert_eq!(supervisor.run_of(wrong).unwrap(), None, "{wrong}");
+    }
+    assert_eq!(stranger.run_of(&a).unwrap(), None);
+    // The next run of the same job has another one.
+    std::fs::remove_file(folder.path().join("a")).unwrap();
+    std::fs::write(folder.path().join("a.go"), "").unwrap();
+    std::fs::write(folder.path().join("b.go"), "").unwrap();
+    second.wait(LIMIT).await.unwrap();
+    assert_eq!(supervisor.run_of(&b).unwrap(), None);
+    first.wait(LIMIT).await.unwrap();
+    let again = std::fs::read_to_string(folder.path().join("a")).unwrap();
+    assert_ne!(again.trim(), a);
+    for old in [&*a, again.trim()] {
+        assert_eq!(supervisor.run_of(old).unwrap(), None);
+    }
+    supervisor.shutdown().await;
 }
