@@ -492,6 +492,17 @@ pub const MCP_LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Calls of one MCP client that are not answered yet (SEC-8).
 pub const MCP_CALLS_MAX: usize = 64;
 
+/// Calls of one MCP client in a minute to tools that launch, also where nothing was launched: no model works so
+/// fast, and a loop does (SEC-8).
+pub const MCP_LAUNCHES_MAX: usize = 1_000;
+
+/// The time of that bound (SEC-8).
+pub const MCP_LAUNCHES_PER: Duration = Duration::from_secs(60);
+
+/// How long an MCP client may take nothing of what is written to it; it counts as gone then. No client waits as long for an
+/// answer, so it has stopped reading.
+pub const MCP_WRITE_WAIT: Duration = Duration::from_secs(300);
+
 /// Output of all jobs together in one answer to an MCP client: harnesses cut longer answers, or put them into a file. The
 /// rest is read in pages.
 pub const MCP_REPLY_BYTES_MAX: usize = 32 * 1024;

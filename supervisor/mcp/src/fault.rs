@@ -1,7 +1,9 @@
 //! Why a tool did not do what was asked: in words that name the input and the way out, with a stable code.
 
+use std::time::Duration;
+
 use fanin_protocol::Fault;
-use fanin_protocol::limits::{MCP_CALLS_MAX, PROBLEMS_SHOWN_MAX};
+use fanin_protocol::limits::{MCP_CALLS_MAX, MCP_LAUNCHES_MAX, MCP_LAUNCHES_PER, PROBLEMS_SHOWN_MAX};
 use fanin_supervisor::{CallError, LaunchError, OutputError, WaitError};
 
 use crate::host::{Problem, StartFailed};
@@ -25,6 +27,13 @@ pub enum ToolError {
     /// Too many calls are open.
     #[error("{0} calls are open; at most {MCP_CALLS_MAX} may be")]
     TooManyCalls(usize),
+    /// Too many calls of tools that launch came in too short a time; so long it takes until the next may.
+    #[error(
+        "{MCP_LAUNCHES_MAX} calls of `subagent` and `task_parallel` in {} s are the most; the next may come in {} s",
+        MCP_LAUNCHES_PER.as_secs(),
+        .0.as_millis().div_ceil(1_000)
+    )]
+    TooFast(Duration),
     /// The client is gone, or the program was told to end.
     #[error("the server is about to end and launches nothing more")]
     Ending,
@@ -54,6 +63,7 @@ impl ToolError {
             Self::NotLaunched(_) => "not_launched",
             Self::Worker => "worker",
             Self::TooManyCalls(_) => "too_many_calls",
+            Self::TooFast(_) => "too_fast",
             Self::Ending => "ending",
             Self::Start(failed) => failed.code,
             Self::Launch(error) => error.code(),
@@ -71,7 +81,8 @@ impl ToolError {
     /// As it is shown.
     pub(crate) fn fault(&self) -> Fault {
         let code = self.code();
-        let is_retryable = matches!(code, "busy" | "too_many_calls" | "store_low" | "store_full");
+        let is_retryable =
+            matches!(code, "busy" | "too_many_calls" | "too_fast" | "store_low" | "store_full");
         Fault {
             code: code.to_owned(),
             message: self.to_string(),
@@ -90,6 +101,7 @@ fn hint(code: &str) -> Option<&'static str> {
         }
         "worker" => "do the work yourself, here",
         "too_many_calls" => "wait for the answers of those that are open, then call again",
+        "too_fast" => "do not call in a loop: launch what there is to do once, and wait for its result",
         "ending" => "connect again; nothing was started",
         "spawn_total" => "do the rest yourself, or start this server again: the number is for one connection",
         "not_accepted" => "wait for the result; what is missing then can be a new job",

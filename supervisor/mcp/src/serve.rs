@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fanin_protocol::limits::{MCP_CLOSE, MCP_DRAIN, MCP_GRACE, MCP_LINE_BYTES_MAX, MCP_RECORDS};
+use fanin_protocol::limits::{
+    MCP_CLOSE, MCP_DRAIN, MCP_GRACE, MCP_LINE_BYTES_MAX, MCP_RECORDS, MCP_WRITE_WAIT,
+};
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -13,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::calls::Calls;
 use crate::host::Host;
+use crate::patient::Patient;
 use crate::pipe::Pipe;
 use crate::running::Running;
 use crate::server::Server;
@@ -82,7 +85,8 @@ where
     let calls = Arc::<Calls>::default();
     let (gone, mut is_gone) = watch::channel(false);
     let (over, is_over) = watch::channel(false);
-    let lines = AsyncRwTransport::new_server(read, write).with_max_line_length(MCP_LINE_BYTES_MAX);
+    let lines = AsyncRwTransport::new_server(read, Patient::new(write, MCP_WRITE_WAIT))
+        .with_max_line_length(MCP_LINE_BYTES_MAX);
     let pipe = Pipe::new(lines, Arc::clone(&calls), gone, is_over);
     let server = Server::new(host, Arc::clone(&calls));
     let theirs = server.clone();

@@ -14,6 +14,7 @@ use crate::arguments::{self, Arguments};
 use crate::calls::{Calls, Delivery};
 use crate::fault::ToolError;
 use crate::host::Host;
+use crate::rate::Rate;
 use crate::reply::Reply;
 use crate::running::{Running, Started};
 use crate::tools::{self, Name};
@@ -28,6 +29,7 @@ struct Shared<H> {
     host: H,
     calls: Arc<Calls>,
     started: Started,
+    rate: Rate,
     /// Nothing is launched any more.
     is_ending: AtomicBool,
 }
@@ -40,8 +42,8 @@ impl<H> Clone for Server<H> {
 
 impl<H: Host> Server<H> {
     pub(crate) fn new(host: H, calls: Arc<Calls>) -> Self {
-        let (started, is_ending) = (Started::new(), AtomicBool::new(false));
-        Self { shared: Arc::new(Shared { host, calls, started, is_ending }) }
+        let (started, rate, is_ending) = (Started::new(), Rate::default(), AtomicBool::new(false));
+        Self { shared: Arc::new(Shared { host, calls, started, rate, is_ending }) }
     }
 
     pub(crate) fn host(&self) -> &H {
@@ -96,9 +98,11 @@ impl<H: Host> Server<H> {
             // Before its arguments: no way of asking makes a worker a parent.
             Name::Subagent | Name::TaskParallel if !self.host().may_launch() => Err(ToolError::Worker),
             Name::Subagent => {
+                self.shared.rate.enter().map_err(ToolError::TooFast)?;
                 launch::launch(self, arguments::Launch::one(arguments)?, context, delivery).await
             }
             Name::TaskParallel => {
+                self.shared.rate.enter().map_err(ToolError::TooFast)?;
                 launch::launch(self, arguments::Launch::several(arguments)?, context, delivery).await
             }
             Name::Wait => wait::wait(self, arguments::Wait::read(arguments)?, context, delivery).await,

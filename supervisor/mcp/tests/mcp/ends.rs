@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fanin_mcp::{End, Goodbye, ServeError};
-use fanin_protocol::{Cause, JobInfo};
+use fanin_protocol::limits::MCP_WRITE_WAIT;
+use fanin_protocol::{Cause, JobInfo, Status};
 use fanin_supervisor::{JobFilter, Supervisor};
 use serde_json::json;
 use tokio::time::Instant;
@@ -98,4 +99,32 @@ async fn a_client_that_reads_nothing_cannot_keep_the_server() {
     client.hang_up().await;
     assert_eq!(client.goodbye().await, Ok(GONE));
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+// 14.10: what is not read holds up no job, and not the end; and one who reads nothing for very long is gone.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_stops_reading_holds_up_nothing() {
+    for hangs_up in [true, false] {
+        let mut client = Client::begun().await;
+        let said = client.call("subagent", json!({ "shell": "says 40000 bytes of x" })).await;
+        let job = said["results"][0]["tasks"][0]["job"].clone();
+        client.call("subagent", json!({ "shell": "after 20s; says late", "background": true })).await;
+        // More than twice what is on its way at the most.
+        for _ in 0..40 {
+            client.begin("jobs", json!({ "job": job, "max_bytes": 32_768 })).await;
+        }
+        let (supervisor, begun) = (client.supervisor().await, Instant::now());
+        tokio::time::sleep(Duration::from_secs(21)).await;
+        let statuses: Vec<_> = jobs(&supervisor).into_iter().map(|job| job.status).collect();
+        assert_eq!(statuses, [Status::Completed; 2], "{hangs_up}");
+        let (begun, limit) = if hangs_up {
+            client.hang_up().await;
+            (Instant::now(), Duration::ZERO)
+        } else {
+            (begun, MCP_WRITE_WAIT)
+        };
+        assert_eq!(client.goodbye().await, Ok(GONE), "{hangs_up}");
+        let took = begun.elapsed();
+        assert!(took >= limit && took < limit + Duration::from_secs(2), "{hangs_up}: {took:?}");
+    }
 }

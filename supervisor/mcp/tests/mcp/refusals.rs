@@ -1,5 +1,6 @@
 //! What is refused, and that it names the input and the way out; and messages that are none.
 
+use fanin_protocol::limits::{MCP_LAUNCHES_MAX, MCP_LAUNCHES_PER};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Scripted, yields};
@@ -180,4 +181,26 @@ async fn lines_that_are_no_messages_change_nothing() {
     let said = client.call("subagent", json!({ "shell": "says still here" })).await;
     assert_eq!(said["results"][0]["tasks"][0]["output"], "still here");
     assert!(client.others.iter().all(|other| other["error"]["code"] == -32600), "{:?}", client.others);
+}
+
+// SEC-8: a model in a loop is slowed down, also where nothing of what it asks for could be launched.
+#[tokio::test(start_paused = true)]
+async fn tools_that_launch_are_called_so_often_in_a_minute_and_no_more() {
+    let mut client = Client::begun().await;
+    let launch = json!({ "shell": "nonsense" });
+    for _ in 0..MCP_LAUNCHES_MAX {
+        assert_eq!(client.call("subagent", launch.clone()).await["error"]["code"], "bad_arguments");
+    }
+    for (tool, arguments) in [("subagent", &launch), ("task_parallel", &json!({ "tasks": [launch, launch] }))]
+    {
+        let error = client.call(tool, arguments.clone()).await["error"].clone();
+        assert_eq!((&error["code"], &error["retryable"]), (&json!("too_fast"), &json!(true)), "{error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("1000 calls") && message.contains("the next may come in 60 s"), "{message}");
+    }
+    // Other tools are not meant, and the jobs that there are need them.
+    assert_eq!(client.call("jobs", json!({})).await["error"], Value::Null);
+    tokio::time::advance(MCP_LAUNCHES_PER).await;
+    let said = client.call("subagent", json!({ "shell": "says hi" })).await;
+    assert_eq!(said["results"][0]["tasks"][0]["output"], "hi", "{said}");
 }
