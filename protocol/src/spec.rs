@@ -220,7 +220,7 @@ impl AgentSpec {
             return Err(SpecError::new("agent", "the name is empty"));
         }
         if self.prompt.trim().is_empty() {
-            return Err(SpecError::new("prompt", "the prompt is empty"));
+            return Err(SpecError::new("prompt", "the prompt is empty; write what the agent shall do"));
         }
         check_env(&self.env)?;
         let bytes = env_bytes(&self.env);

@@ -12,6 +12,7 @@ use toml::de::DeTable;
 use crate::manifest;
 use crate::manifest::reader::{Field, Problems, Section};
 use crate::nested;
+use crate::plan::what::RIGHTS;
 use crate::plan::{Plan, Refused};
 
 const TOP_KEYS: [&str; 1] = ["agents"];
@@ -110,7 +111,7 @@ fn agent(field: &Field<'_, '_>, known: Option<&Agent>, problems: &mut Problems<'
 pub(crate) fn rights(field: &Field<'_, '_>, problems: &mut Problems<'_>) -> Option<Rights> {
     let rights = Rights::parse(field.string(problems)?);
     if rights.is_none() {
-        field.wrong("use \"read-only\", \"edit\" or \"full\"", problems);
+        field.wrong(RIGHTS, problems);
     }
     rights
 }

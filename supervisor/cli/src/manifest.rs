@@ -18,7 +18,8 @@ use toml::de::DeTable;
 
 use crate::args::Flags;
 use crate::config;
-use crate::plan::{self, Common, Draft, FailOn, Plan, Refused, Task, What};
+use crate::plan::what::{What, Written};
+use crate::plan::{self, Common, Draft, FailOn, Plan, Refused, Task};
 use reader::{Field, Problems, Section};
 
 const TOP_KEYS: [&str; 9] =
@@ -229,7 +230,8 @@ fn draft(
             .field("output_bytes_max")
             .and_then(|field| field.integer(1, OUTPUT_BYTES_MAX_MAX, problems)),
     };
-    Some(Draft { what: what(section, &plan::generated_id(n), problems)?, ..draft })
+    let what = What::of(&mut Entry { section, name: plan::generated_id(n), problems })?;
+    Some(Draft { what, ..draft })
 }
 
 /// Looks for the agents that tasks are for.
@@ -311,53 +313,38 @@ fn common_limits(
     limits
 }
 
-/// What a task runs: a line, or a prompt for an agent.
-fn what(section: &Section<'_, '_>, task: &str, problems: &mut Problems<'_>) -> Option<What> {
-    let ways = ["command", "shell", "agent"].map(|key| section.field(key));
-    if ways[2].is_none() {
-        for key in ["prompt", "rights"] {
-            if let Some(field) = section.field(key) {
-                field.wrong("it is for a task with an `agent`", problems);
-            }
-        }
-    }
-    match ways {
-        [Some(command), None, None] => {
-            command.strings(problems).map(|argv| What::Line(CommandLine::Argv(argv)))
-        }
-        [None, Some(shell), None] => {
-            shell.string(problems).map(|line| What::Line(CommandLine::Shell(line.to_owned())))
-        }
-        [None, None, Some(agent)] => prompt(section, &agent, problems),
-        [None, None, None] => {
-            let missing = "none of `command`, `shell` and `agent`; add one, like shell = \"cargo check\"";
-            problems.add(section.start(), task, missing);
-            None
-        }
-        [Some(_), _, Some(second)] | [Some(_), Some(second), None] => {
-            second.wrong("`command` is there as well; keep one of the two", problems);
-            None
-        }
-        [None, Some(_), Some(second)] => {
-            second.wrong("`shell` is there as well; keep one of the two", problems);
-            None
-        }
-    }
+/// A task of a manifest, with the name that it is called by as a whole.
+struct Entry<'e, 't, 'i, 'p> {
+    section: &'e Section<'t, 'i>,
+    name: String,
+    problems: &'e mut Problems<'p>,
 }
 
-fn prompt(section: &Section<'_, '_>, agent: &Field<'_, '_>, problems: &mut Problems<'_>) -> Option<What> {
-    let rights = section.field("rights").and_then(|field| config::rights(&field, problems));
-    let Some(field) = section.field("prompt") else {
-        agent.wrong("its `prompt` is missing", problems);
-        return None;
-    };
-    let prompt = field.string(problems)?;
-    if prompt.len() > PROMPT_BYTES_MAX {
-        let bytes = prompt.len();
-        field.wrong(format!("has {bytes} bytes; at most {PROMPT_BYTES_MAX} are allowed"), problems);
+impl Written for Entry<'_, '_, '_, '_> {
+    const EXAMPLE: &'static str = "shell = \"cargo check\"";
+    const PROMPT_BYTES_MAX: usize = PROMPT_BYTES_MAX;
+
+    fn has(&self, key: &str) -> bool {
+        self.section.field(key).is_some()
     }
-    let agent = agent.string(problems)?.to_owned();
-    Some(What::Agent { agent, prompt: prompt.to_owned(), rights })
+
+    fn text(&mut self, key: &str) -> Option<String> {
+        self.section.field(key)?.string(self.problems).map(ToOwned::to_owned)
+    }
+
+    fn texts(&mut self, key: &str) -> Option<Vec<String>> {
+        self.section.field(key)?.strings(self.problems)
+    }
+
+    fn wrong(&mut self, key: &str, problem: String) {
+        if let Some(field) = self.section.field(key) {
+            field.wrong(problem, self.problems);
+        }
+    }
+
+    fn wrong_as_a_whole(&mut self, problem: String) {
+        self.problems.add(self.section.start(), &self.name, problem);
+    }
 }
 
 fn label<'t>(field: &Field<'t, '_>, problems: &mut Problems<'_>) -> Option<&'t str> {

@@ -10,9 +10,7 @@ use fanin_acp::Agents;
 use fanin_mcp::{End, Host, Problem, ServeError, StartFailed, Task};
 use fanin_protocol::limits::{AGENT_DEPTH_MAX, AGENT_PROMPT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX};
 use fanin_protocol::spec::millis;
-use fanin_protocol::{
-    CommandLine, JobLimits, LayoutError, Profile, Rights, SessionId, Spec, layout,
-};
+use fanin_protocol::{JobLimits, LayoutError, Profile, SessionId, Spec, layout};
 use fanin_sqlite::{Options, SqliteJournal};
 use fanin_supervisor::{JobSpec, StartError, Supervisor};
 
@@ -23,7 +21,8 @@ use crate::duration;
 use crate::exit::Exit;
 use crate::keep;
 use crate::nested;
-use crate::plan::{self, Common, Draft, Refused, What};
+use crate::plan::what::{What, Written};
+use crate::plan::{self, Common, Draft, Refused};
 use crate::signals::{Signal, Signals};
 use crate::stderr::Stderr;
 
@@ -164,82 +163,23 @@ impl Found {
     }
 
     /// The task before what holds for all tasks is added; `None` where it names nothing to run.
-    fn draft(&mut self, task: Task, base: &Path) -> Option<Draft> {
+    fn draft(&mut self, mut task: Task, base: &Path) -> Option<Draft> {
         if let Some(problem) = task.label.as_deref().and_then(plan::label_problem) {
             self.wrong("label", problem);
         }
         let limits = self.limits(&task);
         let cwd = task
             .cwd
+            .take()
             .and_then(|cwd| plan::folder(&cwd, base).map_err(|problem| self.wrong("cwd", problem)).ok());
         let output_bytes_max = task.output_bytes_max;
         if output_bytes_max.is_some_and(|bytes| !(1..=OUTPUT_BYTES_MAX_MAX).contains(&bytes)) {
             self.wrong("output_bytes_max", format!("must be from 1 to {OUTPUT_BYTES_MAX_MAX}"));
         }
-        let rights = task.rights.as_deref().and_then(|name| self.rights(name));
-        if task.agent.is_none() {
-            let stray = [task.prompt.as_ref().map(|_| "prompt"), task.rights.as_ref().map(|_| "rights")];
-            stray.into_iter().flatten().for_each(|key| self.wrong(key, "it is for a task with an `agent`"));
-        }
-        let what = match (task.command, task.shell, task.agent) {
-            (Some(command), None, None) => What::Line(CommandLine::Argv(command)),
-            (None, Some(shell), None) => What::Line(CommandLine::Shell(shell)),
-            (None, None, Some(agent)) => What::Agent { agent, prompt: self.prompt(task.prompt)?, rights },
-            (None, None, None) => {
-                let missing =
-                    "none of `agent`, `command` and `shell`; add one, like \"shell\": \"cargo check\"";
-                self.wrong("", missing);
-                return None;
-            }
-            (Some(_), Some(_), _) => {
-                self.wrong("shell", "`command` is there as well; keep one of the two");
-                return None;
-            }
-            (Some(_), None, Some(_)) => {
-                self.wrong("agent", "`command` is there as well; keep one of the two");
-                return None;
-            }
-            (None, Some(_), Some(_)) => {
-                self.wrong("agent", "`shell` is there as well; keep one of the two");
-                return None;
-            }
-        };
-        let written = match &what {
-            What::Line(CommandLine::Argv(words)) => words.join(" "),
-            What::Line(CommandLine::Shell(line)) => line.clone(),
-            What::Agent { prompt, .. } => prompt.clone(),
-        };
+        let what = What::of(&mut Entry { task: &mut task, found: self })?;
         let label = task.label.or_else(|| task.id.clone());
-        let label = label.unwrap_or_else(|| plan::label(&written, self.index));
+        let label = label.unwrap_or_else(|| plan::label(&what.text(), self.index));
         Some(Draft { id: task.id, label, what, cwd, env: task.env, limits, output_bytes_max })
-    }
-
-    fn rights(&mut self, name: &str) -> Option<Rights> {
-        let rights = Rights::parse(name);
-        if rights.is_none() {
-            self.wrong("rights", "use \"read-only\", \"edit\" or \"full\"");
-        }
-        rights
-    }
-
-    fn prompt(&mut self, prompt: Option<String>) -> Option<String> {
-        match prompt {
-            None => {
-                self.wrong("prompt", "is missing: write all that the agent shall do; it sees nothing else")
-            }
-            Some(prompt) if prompt.trim().is_empty() => {
-                self.wrong("prompt", "is empty; write what the agent shall do");
-            }
-            Some(prompt) if prompt.len() > AGENT_PROMPT_BYTES_MAX => {
-                let bytes = prompt.len();
-                self.wrong(
-                    "prompt",
-                    format!("{bytes} bytes; at most {AGENT_PROMPT_BYTES_MAX} are allowed: put the rest into a file"),
-                );
-            }
-            Some(prompt) => return Some(prompt),
-        }
-        None
     }
 
     /// True where the task is for no agent, or for one that there is and that can be given its prompt.
@@ -274,5 +214,51 @@ impl Found {
             self.wrong("retries", format!("must be from 0 to {RETRIES_MAX}"));
         }
         JobLimits { retries, ..limits }
+    }
+}
+
+/// A task of a call.
+struct Entry<'e> {
+    task: &'e mut Task,
+    found: &'e mut Found,
+}
+
+impl Written for Entry<'_> {
+    const EXAMPLE: &'static str = "\"shell\": \"cargo check\"";
+    const PROMPT_BYTES_MAX: usize = AGENT_PROMPT_BYTES_MAX;
+
+    fn has(&self, key: &str) -> bool {
+        let Task { command, shell, agent, prompt, rights, .. } = &*self.task;
+        match key {
+            "command" => command.is_some(),
+            "shell" => shell.is_some(),
+            "agent" => agent.is_some(),
+            "prompt" => prompt.is_some(),
+            "rights" => rights.is_some(),
+            _ => false,
+        }
+    }
+
+    fn text(&mut self, key: &str) -> Option<String> {
+        let Task { shell, agent, prompt, rights, .. } = &mut *self.task;
+        match key {
+            "shell" => shell.take(),
+            "agent" => agent.take(),
+            "prompt" => prompt.take(),
+            "rights" => rights.take(),
+            _ => None,
+        }
+    }
+
+    fn texts(&mut self, _: &str) -> Option<Vec<String>> {
+        self.task.command.take()
+    }
+
+    fn wrong(&mut self, key: &str, problem: String) {
+        self.found.wrong(key, problem);
+    }
+
+    fn wrong_as_a_whole(&mut self, problem: String) {
+        self.found.wrong("", problem);
     }
 }

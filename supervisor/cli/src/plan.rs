@@ -1,6 +1,8 @@
 //! What shall be run, put together from the command line and a manifest. It checks all that can be checked without
 //! starting anything, and starts nothing.
 
+pub(crate) mod what;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::path::{self, Path, PathBuf};
@@ -8,8 +10,7 @@ use std::path::{self, Path, PathBuf};
 use fanin_protocol::limits::{GROUP_MEMBERS_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, RUN_SLOTS};
 use fanin_protocol::spec::{SpecError, millis};
 use fanin_protocol::{
-    AgentSpec, CommandLine, CommandSpec, GroupId, IdError, JobId, JobLimits, Policy, ResultEntry, Rights,
-    Spec, text,
+    AgentSpec, CommandLine, CommandSpec, GroupId, IdError, JobId, JobLimits, Policy, ResultEntry, Spec, text,
 };
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,7 @@ use crate::each;
 use crate::exit::Exit;
 use crate::keep::Earlier;
 use crate::manifest;
+use what::What;
 
 /// What counts as failure of the whole run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,15 +118,6 @@ impl Refused {
         let lines = self.problems.iter().map(|problem| format!("error: {problem}"));
         lines.chain(self.hint.iter().map(|hint| format!("hint: {hint}"))).collect()
     }
-}
-
-/// What a task runs.
-#[derive(Debug)]
-pub(crate) enum What {
-    /// A program, or a line for the shell.
-    Line(CommandLine),
-    /// A prompt for an agent.
-    Agent { agent: String, prompt: String, rights: Option<Rights> },
 }
 
 /// One task as somebody wrote it, before what holds for all tasks is added.

@@ -202,7 +202,7 @@ prompt = "x"
 "#,
         &expect![[r#"
             m.toml:3:9: agent: there is no agent `opencod`; there are claude, codex, opencode
-            m.toml:7:10: prompt: the prompt is empty
+            m.toml:7:10: prompt: the prompt is empty; write what the agent shall do
             m.toml:11:10: rights: use "read-only", "edit" or "full"
             m.toml:14:10: rights: it is for a task with an `agent`
             m.toml:17:9: agent: `shell` is there as well; keep one of the two

@@ -123,7 +123,7 @@ fn an_unknown_agent_is_refused_at_its_place_and_nothing_is_started() {
     let ended = run(folder.path(), &["m.toml"]);
     expect_test::expect![[r#"
         m.toml:4:9: agent: there is no agent `wroker`; there are claude, codex, gone, opencode, plain, worker
-        m.toml:7:9: agent: its `prompt` is missing
+        m.toml:7:9: agent: its `prompt` is missing: write all that the agent shall do; it sees nothing else
         m.toml:10:10: prompt: it is for a task with an `agent`
         m.toml:13:9: agent: `command` is there as well; keep one of the two
         fanin: exit 2 (usage)

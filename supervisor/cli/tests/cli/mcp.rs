@@ -369,7 +369,7 @@ fn tasks_are_refused_as_those_of_a_manifest_are() {
     let mut agent = Agent::begun(folder.path());
     let huge = "x".repeat(2 * 1024 * 1024);
     for (task, words) in [
-        (json!({}), "none of `agent`, `command` and `shell`"),
+        (json!({}), "none of `command`, `shell` and `agent`; add one, like \"shell\": \"cargo check\""),
         (json!({ "shell": "a", "command": ["b"] }), "shell: `command` is there as well"),
         (json!({ "command": [] }), "command: "),
         (json!({ "shell": huge }), "shell: "),
@@ -387,11 +387,11 @@ fn tasks_are_refused_as_those_of_a_manifest_are() {
             json!({ "agent": "nobody", "prompt": "go" }),
             "agent: there is no agent `nobody`; there are claude, codex",
         ),
-        (json!({ "agent": "claude" }), "prompt: is missing"),
-        (json!({ "agent": "claude", "prompt": " " }), "prompt: is empty"),
+        (json!({ "agent": "claude" }), "agent: its `prompt` is missing: write all"),
+        (json!({ "agent": "claude", "prompt": " " }), "prompt: the prompt is empty; write"),
         (
             json!({ "agent": "claude", "prompt": huge }),
-            "prompt: 2097152 bytes; at most",
+            "prompt: has 2097152 bytes; at most 8000 are allowed: put the rest into a file",
         ),
         (json!({ "agent": "claude", "prompt": "go", "rights": "root" }), "rights: use \"read-only\""),
         (json!({ "agent": "claude", "prompt": "go", "shell": "a" }), "agent: `shell` is there as well"),
