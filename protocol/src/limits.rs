@@ -531,3 +531,13 @@ pub const MCP_RECORDS: Duration = Duration::from_millis(600);
 
 /// For the last answers and the close of the store after that (14.10).
 pub const MCP_CLOSE: Duration = Duration::from_millis(200);
+
+/// Clients of the tools of a hosted parent at once: its agent has one, and what it starts may have others.
+pub const DOOR_CLIENTS_MAX: usize = 32;
+
+/// Longest path of the socket of a hosted parent's tools: those of the systems hold 104 bytes and more.
+pub const DOOR_PATH_BYTES_MAX: usize = 100;
+
+/// Tries of a turn of a hosted parent that wakes it, before it is given up: the wake stays owed, and `fanin resume` brings it
+/// again (W-3).
+pub const PARENT_TRIES: u32 = 3;

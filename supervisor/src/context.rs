@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hash;
 use std::ops::Deref;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +11,8 @@ use std::sync::{Arc, OnceLock};
 use fanin_machine::{Bound, Command, Mono, Parent, Refusal, Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
 use fanin_protocol::process::TOKEN_VARIABLE;
-use fanin_protocol::record::Usage;
 use fanin_protocol::{
-    Fence, JobId, JobKind, Lifetime, MessageId, PARENT_VARIABLE, ParentMark, PartKind, PartState, Spec, text,
+    Fence, JobId, JobKind, Lifetime, MessageId, PARENT_VARIABLE, ParentMark, Spec, text,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -25,6 +24,7 @@ use crate::launcher::Launcher;
 use crate::run_output::OutputPlace;
 use crate::stop::{StopSignal, StopStage};
 use crate::token::{RunToken, Standing};
+use crate::voice::{ToolCall, Used, Voice};
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
 pub(crate) struct RunCell {
@@ -169,7 +169,12 @@ impl RunContext {
     /// The run's name among those of all supervisors: `LOG:FENCE`. A runner puts it into the environment of what it
     /// starts, as [`RUN_VARIABLE`](fanin_protocol::process::RUN_VARIABLE).
     pub fn mark(&self) -> String {
-        format!("{}:{}", self.cell.core().log.id(), self.cell.run.fence)
+        self.voice().mark()
+    }
+
+    /// What says things of the run, for whoever takes a turn of a session as well.
+    pub fn voice(&self) -> Voice {
+        Voice::new(Arc::clone(self.cell.core()), self.cell.run)
     }
 
     /// How far a stop has gone.
@@ -252,15 +257,13 @@ impl RunContext {
     ///
     /// Dropped at the gate nothing is recorded; dropped later it is, and nobody hears of it.
     pub async fn bound_and_kept(&self, bound: Bound) -> Result<(), CallError> {
-        let report = Report { run: self.cell.run, what: Said::Bound(bound) };
-        self.cell.core().submit(Command::Report(report)).await.map(drop)
+        self.voice().bound_and_kept(bound).await
     }
 
     /// Records what the run has used so far, by one of its meters. What it tells of twice counts once. Every call is a
     /// record: a runner whose work tells of each token says so now and then.
     pub fn used(&self, used: Used) {
-        let Used { source, cost_usd_micros, tokens, steps } = used;
-        self.report(Said::Used(Usage { run: self.fence(), source, cost_usd_micros, tokens, steps }));
+        self.voice().used(used);
     }
 
     /// What the jobs above this one are to do, nearest first; closures have nothing to show. Looked up when asked: a
@@ -337,13 +340,13 @@ impl RunContext {
 
     /// Announces a tool call. `call` names it inside this run; a name that was used before is the same call.
     pub fn tool(&self, call: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> ToolCall {
-        self.announce(call.into(), name.into(), PartKind::Tool, None)
+        self.voice().tool(call, name)
     }
 
     /// Announces a question to a person, a permission among them: a part like a tool call. While it is open the clocks of
     /// the run stand still.
     pub fn question(&self, call: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> ToolCall {
-        self.announce(call.into(), name.into(), PartKind::Question, None)
+        self.voice().question(call, name)
     }
 
     /// As [`RunContext::tool`], with a digest of the arguments: equal arguments give equal digests, whatever the
@@ -354,21 +357,11 @@ impl RunContext {
         name: impl Into<Arc<str>>,
         args: &(impl Hash + ?Sized),
     ) -> ToolCall {
-        let mut hasher = DefaultHasher::new();
-        args.hash(&mut hasher);
-        self.announce(call.into(), name.into(), PartKind::Tool, Some(hasher.finish()))
-    }
-
-    fn announce(&self, call: Arc<str>, name: Arc<str>, kind: PartKind, args_hash: Option<u64>) -> ToolCall {
-        let call = ToolCall { context: self.clone(), call, name, kind, args_hash, is_over: false };
-        call.say(PartState::Pending);
-        call
+        self.voice().tool_with(call, name, args)
     }
 
     fn report(&self, what: Said) {
-        // A run that is over says nothing any more: the machine notes it and drops it, a closed supervisor drops it.
-        let report = Report { run: self.cell.run, what };
-        self.cell.core().post(Command::Report(report));
+        self.voice().report(what);
     }
 }
 
@@ -387,67 +380,5 @@ impl fmt::Debug for RunContext {
             .field("run", &self.cell.run.fence)
             .field("stage", &self.stage())
             .finish_non_exhaustive()
-    }
-}
-
-/// A tool call of a run. Dropped without a word it ends as an error; one that outlives its run was closed with it.
-#[derive(Debug)]
-pub struct ToolCall {
-    context: RunContext,
-    call: Arc<str>,
-    name: Arc<str>,
-    kind: PartKind,
-    args_hash: Option<u64>,
-    is_over: bool,
-}
-
-/// What a run has used so far, by its own word.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Used {
-    /// Which meter.
-    pub source: String,
-    /// Cost, in millionths of a US dollar; `None` where it is unknown.
-    pub cost_usd_micros: Option<u64>,
-    /// Tokens.
-    pub tokens: Option<u64>,
-    /// Calls of a model.
-    pub steps: Option<u64>,
-}
-
-impl ToolCall {
-    /// The call begins.
-    pub fn begin(&self) {
-        self.say(PartState::Running);
-    }
-
-    /// The call ended well.
-    pub fn complete(mut self) {
-        self.is_over = true;
-        self.say(PartState::Completed);
-    }
-
-    /// The call failed.
-    pub fn fail(mut self) {
-        self.is_over = true;
-        self.say(PartState::Error);
-    }
-
-    /// Leaves the call as it is, where nobody can tell how it went: the end of its run closes it as interrupted.
-    pub fn leave(mut self) {
-        self.is_over = true;
-    }
-
-    fn say(&self, state: PartState) {
-        let (call, name) = (Arc::clone(&self.call), Arc::clone(&self.name));
-        let (kind, args_hash) = (self.kind, self.args_hash);
-        self.context.report(Said::Part { call, name, kind, state, args_hash });
-    }
-}
-
-impl Drop for ToolCall {
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.say(PartState::Error);
-        }
     }
 }

@@ -65,13 +65,14 @@ mod supervisor;
 pub mod testing;
 mod token;
 mod turn;
+mod voice;
 mod wait;
 mod wake;
 mod writer;
 
 pub use builder::{Builder, StartError};
 pub use clock::{Clock, SystemClock};
-pub use context::{RunContext, ToolCall, Used};
+pub use context::RunContext;
 pub use core::CallError;
 pub use fanin_bus::{
     Delivery, Event, Filter, FilterError, Since, Snapshot, SubscribeError, Subscription, TryNextError,
@@ -89,11 +90,12 @@ pub use offered::Offered;
 pub use output::JobOutput;
 pub use page::OutputPage;
 pub use runner::{Ending, Failure, RunFuture, Runner};
-pub use session::{Session, SessionOptions};
+pub use session::{Owing, Session, SessionOptions};
 pub use spec::{GroupOptions, JobError, JobSpec};
 pub use stop::{StopSignal, StopStage};
 pub use supervisor::{Cancelled, SessionError, Supervisor};
 pub use token::{KnownRun, RunToken};
 pub use turn::Turn;
+pub use voice::{ToolCall, Used, Voice};
 pub use wait::{WaitError, Waited};
 pub use wake::Wake;

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use fanin_machine::{Answer, Command, Parent, PostTarget, Reply, SessionCommand, Wanted};
-use fanin_protocol::{Bounds, MessageId, Profile, SessionId};
+use fanin_protocol::{Bounds, GroupId, JobId, MessageId, NodeId, Profile, SessionId};
 
 use crate::core::CallError;
 use crate::handle::Handle;
@@ -43,6 +43,22 @@ impl SessionOptions {
         let profile = self.profile.or(others.profile).unwrap_or_default();
         let others = others.bounds.filter(|_| self.profile.is_none());
         (profile, self.bounds.or(others).unwrap_or(profile.bounds()))
+    }
+}
+
+/// What is still to come of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Owing {
+    /// Jobs of its tree that are not over, oldest first.
+    pub jobs: Vec<JobId>,
+    /// Groups that it launched and whose result was not taken, oldest first: fired ones, and those that are still to fire.
+    pub groups: Vec<GroupId>,
+}
+
+impl Owing {
+    /// True where nothing is to come: outside of a turn, the session is done.
+    pub const fn is_nothing(&self) -> bool {
+        self.jobs.is_empty() && self.groups.is_empty()
     }
 }
 
@@ -96,6 +112,24 @@ impl Session {
             | Reply::Promoted(_)
             | Reply::Refused(_) => Err(CallError::Poisoned),
         }
+    }
+
+    /// What is still to come of it, in one look: a program that hosts a parent may end once that is nothing and no turn is
+    /// open (SH-3).
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`]: look again.
+    pub fn owing(&self) -> Result<Owing, CallError> {
+        let parent = NodeId::Session(self.id.clone());
+        self.launcher.handle().core().look(|state| {
+            let jobs = state.live_jobs().filter(|job| job.session == self.id).map(|job| job.job);
+            let groups = state
+                .group_infos()
+                .filter(|group| group.parent.as_ref() == Some(&parent))
+                .filter(|group| !group.is_taken && group.voided.is_none());
+            Owing { jobs: jobs.collect(), groups: groups.map(|group| group.group).collect() }
+        })
     }
 
     /// Posts a user's words to the session's inbox: they come with [`Session::next_message`], before the results of groups

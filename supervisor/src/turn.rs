@@ -1,11 +1,14 @@
 //! A turn of a session: while it is open, its parent is busy.
 
 use std::fmt;
+use std::sync::Arc;
 
 use fanin_machine::{Command, Ended, Report, RunRef, Said};
+use fanin_protocol::Cause;
 
 use crate::core::CallError;
 use crate::handle::Handle;
+use crate::voice::Voice;
 
 /// An open turn: its session is busy. Its drop ends it.
 pub struct Turn {
@@ -17,6 +20,11 @@ pub struct Turn {
 impl Turn {
     pub(crate) const fn new(handle: Handle, run: RunRef) -> Self {
         Self { handle, run, is_over: false }
+    }
+
+    /// What says things of the turn: which tools its parent calls, what it uses, where the parent is found.
+    pub fn voice(&self) -> Voice {
+        Voice::new(Arc::clone(self.handle.core()), self.run)
     }
 
     /// Ends the turn. The same as dropping it, with an answer.
@@ -31,6 +39,30 @@ impl Turn {
     /// Cancel safe: a drop ends the turn as well.
     pub async fn end(mut self) -> Result<(), CallError> {
         self.handle.core().submit(self.over()).await?;
+        self.is_over = true;
+        Ok(())
+    }
+
+    /// Ends the turn as one that failed: its parent did not come to the end of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Turn::end`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Turn::end`]: dropped, the turn ends, and not as one that failed.
+    pub async fn fail(mut self, message: impl Into<Arc<str>>) -> Result<(), CallError> {
+        let what = Said::Ended(Ended::Failed {
+            cause: Cause::Failed,
+            code: None,
+            message: message.into(),
+            output: None,
+            exit: None,
+            left: None,
+            is_safe: false,
+        });
+        self.handle.core().submit(Command::Report(Report { run: self.run, what })).await?;
         self.is_over = true;
         Ok(())
     }

@@ -12,6 +12,7 @@ use fanin_protocol::limits::GROUP_MEMBERS_MAX;
 use crate::demo;
 use crate::doctor::DoctorArgs;
 use crate::duration;
+use crate::exec::ExecArgs;
 use crate::look::Look;
 use crate::mcp::McpArgs;
 use crate::plan::FailOn;
@@ -46,6 +47,18 @@ An agent starts it by itself. In its configuration:
   Claude Code   claude mcp add fanin -- fanin mcp
   Codex         [mcp_servers.fanin] with command = \"fanin\" and args = [\"mcp\"]
 It ends with its agent, within two seconds, and stops the jobs that it has launched. docs/mcp.md has the contract.";
+
+const EXEC: &str = "\
+Examples:
+  fanin exec --agent opencode --rights edit 'Review each crate with a worker of its own; then write REVIEW.md'
+  fanin exec -a claude --timeout 30m --json 'Find the flaky test' | jq -r .text
+
+The agent gets the tools of `fanin mcp` by itself. What it launches in the background goes on when its turn is over; when
+all of it is over the agent is woken with one prompt. fanin ends once nothing is to come, and prints the last message of
+the agent's last turn. After a kill -9: fanin resume.
+
+Exit codes: 0 done; 1 the closing turn failed; 2 wrong command line; 3 --timeout ended it; 70 fanin failed, or a process may
+still be alive; 75 it is at work elsewhere; 130 or 143 a signal ended it. docs/exec.md has more.";
 
 const RULES: &str = "\
 A single argument that ends in .toml is a manifest, and so is the value of --file; any other argument is a shell line.
@@ -96,6 +109,9 @@ pub(crate) enum Command {
     /// Run commands side by side and print ONE combined result, in the order given
     #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{RULES}"))]
     Run(Box<RunArgs>),
+    /// Give an agent an objective and the tools to launch jobs: it is woken ONCE when they are over
+    #[command(after_help = EXEC)]
+    Exec(Box<ExecArgs>),
     /// Go on with a run whose fanin died, and print its result
     Resume(ResumeArgs),
     /// Serve an agent over MCP on standard input and output: it launches jobs, and is told once when they are over
@@ -230,6 +246,8 @@ pub(crate) enum Inline {
 pub(crate) enum Asked {
     /// A run, with its shell lines in the order they were typed.
     Run(Box<RunArgs>, Vec<Inline>),
+    /// To host a parent.
+    Exec(Box<ExecArgs>),
     /// To go on with one.
     Resume(ResumeArgs),
     /// To look at stores.
@@ -248,7 +266,12 @@ impl Asked {
     pub(crate) fn run(self) -> (RunArgs, Vec<Inline>) {
         match self {
             Self::Run(args, inline) => (*args, inline),
-            Self::Resume(_) | Self::Look(_) | Self::Mcp(_) | Self::Doctor(_) | Self::Demo(_) => {
+            Self::Exec(_)
+            | Self::Resume(_)
+            | Self::Look(_)
+            | Self::Mcp(_)
+            | Self::Doctor(_)
+            | Self::Demo(_) => {
                 panic!("{self:?}")
             }
         }
@@ -264,6 +287,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Asked, 
     let matches = Cli::command().try_get_matches_from(words)?;
     let args = match Cli::from_arg_matches(&matches)?.command {
         Command::Run(args) => args,
+        Command::Exec(args) => return Ok(Asked::Exec(args)),
         Command::Resume(args) => return Ok(Asked::Resume(args)),
         Command::Look(look) => return Ok(Asked::Look(look)),
         Command::Mcp(args) => return Ok(Asked::Mcp(args)),

@@ -68,6 +68,9 @@ pub(crate) enum DriveError {
     StillAlive,
     #[error("the result could not be written: {0}")]
     Write(#[source] io::Error),
+    /// What a hosted parent is kept in, or the way to its tools.
+    #[error("the folder of the parent cannot be used: {0}")]
+    Folder(#[source] io::Error),
 }
 
 impl DriveError {
@@ -84,6 +87,7 @@ impl DriveError {
             Self::Call(error) => error.code(),
             Self::StillAlive => "unreaped",
             Self::Write(_) => "write",
+            Self::Folder(_) => "exec_folder",
         }
     }
 
@@ -100,7 +104,8 @@ impl DriveError {
             | Self::Wait(_)
             | Self::Call(_)
             | Self::StillAlive
-            | Self::Write(_) => false,
+            | Self::Write(_)
+            | Self::Folder(_) => false,
         }
     }
 
@@ -118,7 +123,8 @@ impl DriveError {
             | Self::Watch(_)
             | Self::Wait(_)
             | Self::Call(_)
-            | Self::Write(_) => Exit::Internal,
+            | Self::Write(_)
+            | Self::Folder(_) => Exit::Internal,
         }
     }
 }

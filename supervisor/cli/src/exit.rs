@@ -1,4 +1,4 @@
-//! The exit codes of `fanin run` (SH-5) and which of them a run deserves. It never looks at anything but the result.
+//! The exit codes of `fanin run` and `fanin exec` (SH-5) and which of them a run deserves. It never looks at anything but the result.
 
 use fanin_protocol::{Cause, CombinedResult, Threshold};
 
@@ -12,6 +12,8 @@ pub(crate) enum Exit {
     Done,
     /// Work that did not complete.
     SomeNotCompleted,
+    /// The closing turn of a hosted parent did not come to its end.
+    TurnFailed,
     /// The command line or the manifest is wrong; nothing was started.
     Usage,
     /// The deadline of the whole run ended it.
@@ -31,7 +33,7 @@ impl Exit {
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::SomeNotCompleted => 1,
+            Self::SomeNotCompleted | Self::TurnFailed => 1,
             Self::Usage => 2,
             Self::Deadline => 3,
             Self::Internal | Self::Unreaped => 70,
@@ -46,6 +48,7 @@ impl Exit {
         match self {
             Self::Done => "done",
             Self::SomeNotCompleted => "some_not_completed",
+            Self::TurnFailed => "turn_failed",
             Self::Usage => "usage",
             Self::Deadline => "deadline",
             Self::Internal => "internal",

@@ -16,6 +16,7 @@ use fanin_protocol::{GroupId, SessionId, layout, text};
 use fanin_sqlite::{Options, SqliteJournal};
 use fanin_supervisor::journal::JournalError;
 
+use crate::exec;
 use crate::file;
 use crate::plan::Plan;
 use crate::stores::DATABASE;
@@ -89,7 +90,7 @@ impl Keep {
     pub(crate) fn store(&mut self) -> Result<SqliteJournal, JournalError> {
         // Whoever comes between the two locks finds a run that nobody is at work in, and the newest, which stays.
         self.owner = None;
-        SqliteJournal::open(&self.folder, &Options::default())
+        open(&self.folder)
     }
 
     /// True until the store of a run that begins is opened; never for one that was interrupted.
@@ -126,9 +127,11 @@ impl Keep {
     }
 }
 
-/// True for the folder of a session: its client is gone with it, so it cannot be resumed or run again.
+/// True for the folder of a session whose client is gone with it, so that it cannot be resumed or run again. A hosted
+/// parent's can.
 pub(crate) fn is_session(folder: &Path) -> bool {
-    folder.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("ses_"))
+    !exec::is_exec(folder)
+        && folder.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("ses_"))
 }
 
 /// Makes the folder for the store of a session, and lets runs go that are too old or too many. Whoever opens the store
@@ -143,6 +146,15 @@ pub(crate) fn session(state: &Path, session: &SessionId) -> io::Result<PathBuf> 
     DirBuilder::new().mode(0o700).create(&folder)?;
     prune::prune(&runs, &folder);
     Ok(folder)
+}
+
+/// Opens the store in a folder, which owns it from then on.
+///
+/// # Errors
+///
+/// [`JournalError`].
+pub(crate) fn open(folder: &Path) -> Result<SqliteJournal, JournalError> {
+    SqliteJournal::open(folder, &Options::default())
 }
 
 /// The folder of a new run, of which no task was launched yet.

@@ -10,7 +10,7 @@ use fanin_acp::Agents;
 use fanin_mcp::{End, Host, Problem, ServeError, StartFailed, Task};
 use fanin_protocol::limits::{AGENT_DEPTH_MAX, AGENT_PROMPT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX};
 use fanin_protocol::spec::millis;
-use fanin_protocol::{JobLimits, LayoutError, Profile, SessionId, Spec, layout};
+use fanin_protocol::{JobLimits, LayoutError, Profile, Rights, SessionId, Spec, layout};
 use fanin_sqlite::{Options, SqliteJournal};
 use fanin_supervisor::{JobSpec, StartError, Supervisor};
 
@@ -32,6 +32,10 @@ pub(crate) struct McpArgs {
     /// Keep the jobs' records and outputs in memory alone: nothing of them is left afterwards
     #[arg(long)]
     no_store: bool,
+
+    /// Serve nobody: go through the door of a `fanin exec`, which serves
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub(crate) door: Option<PathBuf>,
 }
 
 /// A server that may begin.
@@ -43,9 +47,30 @@ pub(crate) struct Served {
     may_launch: bool,
     /// The agents there are, or what is wrong with their configuration: read by the first launch, and never again.
     agents: OnceLock<Result<Agents, Refused>>,
+    /// What there is of a parent that we host.
+    hosted: Option<Hosted>,
+}
+
+/// A parent that we host.
+#[derive(Debug)]
+struct Hosted {
+    supervisor: Supervisor,
+    /// What it may do, and so what it may launch.
+    rights: Rights,
 }
 
 impl Served {
+    /// What serves a parent that we host: with its supervisor, and under its rights.
+    pub(crate) fn hosted(
+        (session, supervisor): (SessionId, Supervisor),
+        agents: Agents,
+        rights: Rights,
+        may_launch: bool,
+    ) -> Self {
+        let hosted = Some(Hosted { supervisor, rights });
+        Self { session, state: None, may_launch, agents: OnceLock::from(Ok(agents)), hosted }
+    }
+
     fn agents(&self) -> Result<&Agents, &Refused> {
         self.agents.get_or_init(config::agents).as_ref()
     }
@@ -63,6 +88,7 @@ pub(crate) fn prepare(args: &McpArgs) -> Result<Served, Refused> {
         state: (!args.no_store).then(|| layout::state(|name| env::var_os(name))),
         may_launch: parent.is_none_or(|parent| !parent.is_at_limit(AGENT_DEPTH_MAX)),
         agents: OnceLock::new(),
+        hosted: None,
     })
 }
 
@@ -105,7 +131,9 @@ impl Host for Served {
             let made = found.draft(task, &base).and_then(|draft| {
                 let task = Common::default().task(draft, &Flags::default());
                 let task = task.map_err(|error| found.wrong(error.field, error.problem)).ok()?;
-                found.look_for_agent(&task.spec, || self.agents()).then_some(task)
+                let may = found.look_for_agent(&task.spec, || self.agents())
+                    && found.look_for_rights(&task.spec, self.hosted.as_ref().map(|hosted| hosted.rights));
+                may.then_some(task)
             });
             jobs.extend(made.map(drive::job));
             problems.append(&mut found.problems);
@@ -114,6 +142,9 @@ impl Host for Served {
     }
 
     async fn start(&self) -> Result<Supervisor, StartFailed> {
+        if let Some(hosted) = &self.hosted {
+            return Ok(hosted.supervisor.clone());
+        }
         // Where they cannot be read, no task for one has come this far.
         let mut builder = drive::runners(self.agents().ok().cloned()).profile(Profile::Agent);
         let Some(state) = &self.state else { return builder.start().await.map_err(|error| failed(&error)) };
@@ -144,6 +175,10 @@ impl Host for Served {
 
     fn may_launch(&self) -> bool {
         self.may_launch
+    }
+
+    fn is_woken(&self) -> bool {
+        self.hosted.is_some()
     }
 }
 
@@ -194,6 +229,20 @@ impl Found {
             Err(refused) => Err(refused.lines().join("\n")),
         };
         checked.map_err(|why| self.wrong("agent", why)).is_ok()
+    }
+
+    /// True where a parent with these rights may have such a task: a command can do all that its user can.
+    fn look_for_rights(&mut self, spec: &Spec, rights: Option<Rights>) -> bool {
+        match (spec, rights) {
+            (Spec::Command(_), Some(rights)) if rights < Rights::Full => {
+                let what = format!(
+                    "a command needs the rights `full`, and you have `{rights}`: give the work to an agent"
+                );
+                self.wrong("", what);
+                false
+            }
+            (Spec::Command(_) | Spec::Agent(_), _) => true,
+        }
     }
 
     fn limits(&mut self, task: &Task) -> JobLimits {

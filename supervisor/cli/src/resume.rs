@@ -5,7 +5,7 @@ use std::env;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fanin_protocol::limits::DEPTH_MAX;
@@ -16,6 +16,7 @@ use fanin_supervisor::stored::Stored;
 use crate::args::{Flags, RunArgs};
 use crate::config;
 use crate::duration;
+use crate::exec;
 use crate::exit::Exit;
 use crate::keep::{Keep, KeptRun, UNPRINTED};
 use crate::nested;
@@ -58,6 +59,8 @@ struct Interrupted {
 pub(crate) enum Resumed {
     /// This run.
     Run(Box<Prepared>),
+    /// This parent.
+    Exec(Box<exec::Prepared>),
     /// Nothing: no run was interrupted.
     Nothing,
 }
@@ -86,6 +89,9 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
             }
         }
     };
+    if let Some(folder) = exec::find(&state, &name)? {
+        return resume_exec(args, state, folder).map(Box::new).map(Resumed::Exec);
+    }
     let run = KeptRun::find(&state, &name).map_err(|error| Refused {
         exit: error.exit(),
         ..Refused::one(error.to_string().replacen("--again", "resume", 1))
@@ -124,6 +130,26 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
         before,
         warnings,
     })))
+}
+
+/// Prepares to go on with a parent that was hosted.
+fn resume_exec(args: &ResumeArgs, state: PathBuf, folder: PathBuf) -> Result<exec::Prepared, Refused> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let unread = |error: LookError| {
+        let way_out = way_out(&folder, &error);
+        Refused { exit: error.exit(), ..Refused::one(format!("{error}{way_out}")) }
+    };
+    let stored = read(&folder).map_err(unread)?;
+    if stored.is_owned() {
+        let problem = format!("resume: {name} is still at work; wait for its end");
+        return Err(Refused { exit: Exit::Owned, ..Refused::one(problem) });
+    }
+    if folder.join(layout::RESULT).exists() {
+        let problem = format!("resume: {name} is over; `fanin ps --all` shows what came of its jobs");
+        return Err(Refused::one(problem));
+    }
+    let shown = exec::ShownAs { is_quiet: args.quiet, is_json: args.json, drain: args.drain };
+    exec::resume(state, folder, &stored, shown)
 }
 
 /// The jobs as their supervisor left them when it died: what ran then has not ended yet.
@@ -221,6 +247,9 @@ pub(crate) fn owes(folder: &Path) -> Result<bool, LookError> {
 fn owing(folder: &Path) -> Result<Option<(GroupId, Stored)>, LookError> {
     // Cheap to see, and so for all but a few: it ended, and its result was printed.
     let is_over = folder.join(layout::RESULT).exists() && !folder.join(UNPRINTED).exists();
+    if exec::is_exec(folder) {
+        return owing_exec(folder);
+    }
     if is_over || crate::keep::is_session(folder) || !crate::stores::is_store(folder) {
         return Ok(None);
     }
@@ -229,10 +258,20 @@ fn owing(folder: &Path) -> Result<Option<(GroupId, Stored)>, LookError> {
     Ok(group.filter(|group| is_owing(&stored, group)).map(|group| (group, stored)))
 }
 
+/// As [`owing`], of a parent that was hosted: without a result it did not come to its end.
+fn owing_exec(folder: &Path) -> Result<Option<(GroupId, Stored)>, LookError> {
+    if folder.join(layout::RESULT).exists() || !crate::stores::is_store(folder) {
+        return Ok(None);
+    }
+    let stored = read(folder)?;
+    let id = folder.file_name().and_then(|name| GroupId::parse(name.to_str()?).ok());
+    Ok(id.filter(|_| !stored.is_owned()).map(|id| (id, stored)))
+}
+
 /// What there is to say of a folder where a run was interrupted.
 fn look(folder: &Path) -> Result<Option<Interrupted>, LookError> {
     let Some((group, stored)) = owing(folder)? else { return Ok(None) };
-    if !folder.join(layout::PLAN).exists() {
+    if !folder.join(layout::PLAN).exists() && !exec::is_exec(folder) {
         let problem = format!("its plan is gone; `fanin show {group}` shows what is left of it");
         return Err(LookError::NoStore(problem));
     }
@@ -247,7 +286,8 @@ fn look(folder: &Path) -> Result<Option<Interrupted>, LookError> {
     } else {
         format!("{ran} {were} running{more}")
     };
-    let line = format!("run {group} was interrupted: {was}; `fanin resume {group}`");
+    let what = if exec::is_exec(folder) { "parent" } else { "run" };
+    let line = format!("{what} {group} was interrupted: {was}; `fanin resume {group}`");
     Ok(Some(Interrupted { group, line }))
 }
 

@@ -13,6 +13,7 @@ use fanin_supervisor::journal::JournalError;
 use fanin_supervisor::stored::Stored;
 use fanin_supervisor::{FindError, Named};
 
+use crate::exec;
 use crate::exit::Exit;
 use crate::keep;
 use crate::prepare;
@@ -333,7 +334,7 @@ pub(crate) fn until_ms(stored: &Stored) -> u64 {
 
 /// What goes on with the store in a folder, whose name this is, where its owner died.
 pub(crate) fn way_out(dir: &Path, name: &str) -> String {
-    if dir.join(layout::PLAN).exists() {
+    if dir.join(layout::PLAN).exists() || exec::is_exec(dir) {
         format!("this goes on with it: fanin resume {name}")
     } else if keep::is_session(dir) {
         "the agent that it served is gone as well, and nobody goes on with it".to_owned()

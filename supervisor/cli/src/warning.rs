@@ -52,6 +52,9 @@ pub(crate) enum Warning {
     /// The command did not do its work.
     #[error("the command of --on-done: {0}")]
     OnDone(#[from] OnDoneError),
+    /// Somebody who wanted the tools of a hosted parent does not have them.
+    #[error("{0}")]
+    Door(String),
 }
 
 impl Warning {
@@ -64,6 +67,7 @@ impl Warning {
             Self::Junit { .. } => "junit",
             Self::Summary { .. } => "summary",
             Self::OnDone(_) => "on_done",
+            Self::Door(_) => "door",
         }
     }
 
@@ -72,7 +76,10 @@ impl Warning {
     pub(crate) const fn exit(&self, without: Exit) -> Exit {
         match (self, without) {
             (Self::Junit { .. } | Self::PassedOver { .. }, Exit::Unreaped)
-            | (Self::NoState(_) | Self::Keep { .. } | Self::Summary { .. } | Self::OnDone(_), _) => without,
+            | (
+                Self::NoState(_) | Self::Keep { .. } | Self::Summary { .. } | Self::OnDone(_) | Self::Door(_),
+                _,
+            ) => without,
             (Self::Junit { .. } | Self::PassedOver { .. }, _) => Exit::Internal,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
 
 use fanin_supervisor::{JobSpec, Supervisor};
 use serde::Deserialize;
@@ -89,4 +90,32 @@ pub trait Host: Send + Sync + 'static {
     /// False where jobs may not be launched from here: the program is itself part of a job at the depth limit. The tools
     /// that launch are not listed then, and refuse.
     fn may_launch(&self) -> bool;
+
+    /// True where the parent is woken: what runs in the background is told to it as its next prompt once its turn is over,
+    /// and not with the answers of other calls.
+    fn is_woken(&self) -> bool {
+        false
+    }
+}
+
+impl<H: Host> Host for Arc<H> {
+    fn jobs(&self, tasks: Vec<Task>) -> Result<Vec<JobSpec>, Vec<Problem>> {
+        H::jobs(self, tasks)
+    }
+
+    fn start(&self) -> impl Future<Output = Result<Supervisor, StartFailed>> + Send {
+        H::start(self)
+    }
+
+    fn session(&self) -> fanin_protocol::SessionId {
+        H::session(self)
+    }
+
+    fn may_launch(&self) -> bool {
+        H::may_launch(self)
+    }
+
+    fn is_woken(&self) -> bool {
+        H::is_woken(self)
+    }
 }

@@ -41,7 +41,8 @@ pub(crate) async fn launch<H: Host>(
             count => format!("{count} jobs are launched in the background as group `{}`", group.id()),
         };
         let is_told = running.why(&group).await.is_ok_and(|why| why.is_empty());
-        let next = if is_told { told_before(&group) } else { told_later(&group) };
+        let is_woken = server.host().is_woken();
+        let next = if is_told { told_before(&group) } else { told_later(&group, is_woken) };
         let reply = Reply { running: vec![open], next: Some(next), ..Reply::new(summary) };
         return Ok(known(reply, &group));
     }
@@ -64,7 +65,8 @@ pub(crate) async fn launch<H: Host>(
             Ok(Reply { results, ..known(reply, &group) })
         }
         Some(Ok(Returned::Backgrounded(why))) => {
-            let reply = backgrounded(&running, &group, why, &patience).await;
+            let is_woken = server.host().is_woken();
+            let reply = backgrounded(&running, &group, (why, is_woken), &patience).await;
             Ok(known(reply, &group))
         }
         Some(Err(error)) => Err(error.into()),
@@ -95,7 +97,12 @@ async fn looked(running: &Running, group: &Group) -> Goes {
     looked.unwrap_or_else(|_| Goes { group: group.id().clone(), tasks: Vec::new() })
 }
 
-async fn backgrounded(running: &Running, group: &Group, why: Backgrounded, patience: &Patience) -> Reply {
+async fn backgrounded(
+    running: &Running,
+    group: &Group,
+    (why, is_woken): (Backgrounded, bool),
+    patience: &Patience,
+) -> Reply {
     let open = looked(running, group).await;
     let left = open.tasks.iter().filter(|task| !task.is_over()).count();
     let of = open.tasks.len();
@@ -108,7 +115,7 @@ async fn backgrounded(running: &Running, group: &Group, why: Backgrounded, patie
             format!("the call was sent to the background; {left} of {of} jobs still run")
         }
     };
-    Reply { running: vec![open], next: Some(told_later(group)), ..Reply::new(summary) }
+    Reply { running: vec![open], next: Some(told_later(group, is_woken)), ..Reply::new(summary) }
 }
 
 /// A call that has found what an earlier one launched says so.
@@ -126,7 +133,15 @@ fn known(reply: Reply, group: &Group) -> Reply {
 }
 
 /// How a parent goes on that has something in the background.
-pub(crate) fn told_later(group: &Group) -> String {
+fn told_later(group: &Group, is_woken: bool) -> String {
+    if is_woken {
+        return format!(
+            "Go on with other work, or end your turn; do not poll, and do not do these tasks yourself. The result comes \
+             once, as your next prompt, when all that you have launched is over. Only if you need it within this turn, \
+             call wait_for_subagents({{\"ids\":[\"{}\"]}}): it returns as soon as they are over.",
+            group.id()
+        );
+    }
     format!(
         "Go on with other work; do not poll, and do not do these tasks yourself. The result comes once, when all of them \
          are over: with the answer of your next fanin call after that. If there is nothing else to do, call \

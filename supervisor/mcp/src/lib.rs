@@ -4,6 +4,9 @@
 //! one of two ways, once: by a call that waits for it, or with the answer to the next call of any tool. It counts as taken
 //! when that answer was written.
 //!
+//! A parent that is hosted has its turns beside its clients ([`Parent`]): a result goes to a call that waits for it, else to
+//! whoever wakes the parent. Its clients come and go, and stop nothing by that.
+//!
 //! This crate knows MCP and the supervisor. What a task may be, and where jobs are kept, is the [`Host`]'s; it alone names
 //! `rmcp`.
 
@@ -13,6 +16,7 @@ mod fault;
 mod host;
 mod launch;
 mod look;
+mod parent;
 mod patient;
 mod pipe;
 mod progress;
@@ -27,4 +31,6 @@ mod wait;
 
 pub use fault::ToolError;
 pub use host::{Host, Problem, StartFailed, Task};
-pub use serve::{End, Goodbye, ServeError, serve};
+pub use parent::Parent;
+pub use serve::{End, Goodbye, ServeError, serve, serve_parent};
+pub use tools::TOOLS;

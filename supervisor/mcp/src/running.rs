@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use fanin_protocol::limits::{GATE_PAUSE, GATE_WAIT, MCP_TELL_WAIT};
-use fanin_protocol::{Bounds, GroupId, JobId, Profile, Reason};
-use fanin_supervisor::{CallError, Group, JobFilter, LaunchError, Session, SessionOptions, Supervisor};
+use fanin_protocol::{Bounds, GroupId, JobId, Profile, Reason, SessionId};
+use fanin_supervisor::{
+    CallError, Group, JobFilter, LaunchError, Session, SessionError, SessionOptions, Supervisor,
+};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::calls::{Delivery, Owed};
 use crate::fault::ToolError;
-use crate::host::Host;
+use crate::host::{Host, StartFailed};
 use crate::reply::{Listed, Over, Running as Goes};
 
 /// What is there once something was launched.
@@ -20,9 +22,16 @@ pub(crate) struct Running {
     pub(crate) session: Session,
     /// In launch order; there are as many as a session of a model may have jobs, at the most. Held while something is
     /// launched: its jobs can be seen before their launch has returned, and whoever has seen them finds their group.
-    groups: Mutex<Vec<Group>>,
+    groups: Mutex<Groups>,
     /// One answer at a time looks for what it could tell.
     telling: Mutex<()>,
+}
+
+/// All groups, and whether there may be more.
+#[derive(Debug, Default)]
+struct Groups {
+    all: Vec<Group>,
+    is_closed: bool,
 }
 
 /// What an id names.
@@ -40,13 +49,20 @@ impl Running {
     /// [`ToolError`]; nothing is there then.
     pub(crate) async fn start(host: &impl Host) -> Result<Self, ToolError> {
         let supervisor = host.start().await?;
+        let failed = |error: SessionError| StartFailed { code: error.code(), message: error.to_string() };
+        Ok(Self::of(supervisor, host.session()).await.map_err(failed)?)
+    }
+
+    /// What a supervisor runs for this session.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`].
+    pub(crate) async fn of(supervisor: Supervisor, session: SessionId) -> Result<Self, SessionError> {
         // A single job is a group of one here, with a key of its own.
         let bounds = Bounds { group_min: 1, ..Profile::Agent.bounds() };
         let options = SessionOptions { profile: Some(Profile::Agent), bounds: Some(bounds) };
-        let session = supervisor.session_with(host.session(), options).await;
-        let session = session.map_err(|error| {
-            ToolError::Start(crate::host::StartFailed { code: error.code(), message: error.to_string() })
-        })?;
+        let session = supervisor.session_with(session, options).await?;
         let (groups, telling) = (Mutex::default(), Mutex::default());
         Ok(Self { supervisor, session, groups, telling })
     }
@@ -62,26 +78,42 @@ impl Running {
         group: impl Fn(&T) -> &Group,
     ) -> Result<T, ToolError> {
         let mut groups = self.groups.lock().await;
+        if groups.is_closed {
+            return Err(ToolError::Ending);
+        }
         let launched = launch.await?;
         let group = group(&launched);
-        if !groups.iter().any(|known| known.id() == group.id()) {
-            groups.push(group.clone());
+        if !groups.all.iter().any(|known| known.id() == group.id()) {
+            groups.all.push(group.clone());
         }
         Ok(launched)
     }
 
+    /// Launches nothing more from now on, if nothing is to come of what was launched. True where that is so: nothing was
+    /// launched between the look and the end.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`].
+    pub(crate) async fn close_when_done(&self) -> Result<bool, CallError> {
+        let mut groups = self.groups.lock().await;
+        let is_done = self.session.owing()?.is_nothing();
+        groups.is_closed |= is_done;
+        Ok(is_done)
+    }
+
     /// All groups, in launch order.
     pub(crate) async fn groups(&self) -> Vec<Group> {
-        self.groups.lock().await.clone()
+        self.groups.lock().await.all.clone()
     }
 
     /// What an id names here.
     pub(crate) async fn find(&self, id: &str) -> Option<Named> {
         let groups = self.groups.lock().await;
-        if let Some(group) = groups.iter().find(|group| group.id().to_string() == id) {
+        if let Some(group) = groups.all.iter().find(|group| group.id().to_string() == id) {
             return Some(Named::Group(group.clone()));
         }
-        groups.iter().flat_map(Group::jobs).find(|job| job.to_string() == id).cloned().map(Named::Job)
+        groups.all.iter().flat_map(Group::jobs).find(|job| job.to_string() == id).cloned().map(Named::Job)
     }
 
     /// Groups whose result is still to come, or was not handed over yet.

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::calls::Calls;
 use crate::host::Host;
+use crate::parent::Parent;
 use crate::patient::Patient;
 use crate::pipe::Pipe;
 use crate::running::Running;
@@ -88,7 +89,7 @@ where
     let lines = AsyncRwTransport::new_server(read, Patient::new(write, MCP_WRITE_WAIT))
         .with_max_line_length(MCP_LINE_BYTES_MAX);
     let pipe = Pipe::new(lines, Arc::clone(&calls), gone, is_over);
-    let server = Server::new(host, Arc::clone(&calls));
+    let server = Server::new(host, Arc::clone(&calls), None);
     let theirs = server.clone();
     let session = async {
         let ended = rmcp::serve_server(theirs, pipe).await?.waiting().await;
@@ -121,6 +122,73 @@ where
         _ = &mut session => closing.await,
     };
     Ok(Goodbye { end, unreaped })
+}
+
+/// Serves one client of a parent that is hosted, until it is gone or `told` is ready. Others may be served at the same time,
+/// and each may wait for what another has launched.
+///
+/// A client that goes stops nothing: calls that are open have [`MCP_DRAIN`] for their answers, then their waits leave and
+/// their jobs go on (BAR-12). Their results are for whoever wakes the parent.
+///
+/// # Errors
+///
+/// [`ServeError`]; nothing was launched over this connection.
+///
+/// # Cancel safety
+///
+/// Cancel safe: dropped, the connection is cut, which stops no job.
+pub async fn serve_parent<H, R, W>(
+    host: H,
+    parent: &Parent,
+    (read, write): (R, W),
+    told: impl Future<Output = ()>,
+) -> Result<End, ServeError>
+where
+    H: Host,
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let calls = Arc::<Calls>::default();
+    let (gone, mut is_gone) = watch::channel(false);
+    let (over, is_over) = watch::channel(false);
+    let lines = AsyncRwTransport::new_server(read, Patient::new(write, MCP_WRITE_WAIT))
+        .with_max_line_length(MCP_LINE_BYTES_MAX);
+    let pipe = Pipe::new(lines, Arc::clone(&calls), gone, is_over);
+    let server = Server::new(host, Arc::clone(&calls), Some(parent));
+    let theirs = server.clone();
+    let session = async {
+        let ended = rmcp::serve_server(theirs, pipe).await?.waiting().await;
+        tracing::debug!(?ended, "the session of a client is over");
+        Ok(())
+    };
+    let mut session = std::pin::pin!(session);
+    let gone_by_now = async { drop(is_gone.wait_for(|is_gone| *is_gone).await) };
+    let end = tokio::select! {
+        ended = &mut session => {
+            server.end();
+            return match ended {
+                Err(ServerInitializeError::ConnectionClosed(_)) | Ok(()) => Ok(End::ClientGone),
+                Err(error) => Err(ServeError::Handshake(error.to_string())),
+            };
+        }
+        () = gone_by_now => End::ClientGone,
+        () = told => End::Told,
+    };
+    let closing = async {
+        let drained = tokio::time::timeout(MCP_DRAIN, calls.idle()).await;
+        if drained.is_err() {
+            tracing::debug!("calls of a client that is gone are open; their jobs go on");
+        }
+        // Before the session ends: that is no cancel of its calls.
+        server.end();
+        let _ = over.send(true);
+    };
+    let mut closing = std::pin::pin!(closing);
+    tokio::select! {
+        () = &mut closing => drop(tokio::time::timeout(MCP_CLOSE, session).await),
+        _ = &mut session => server.end(),
+    }
+    Ok(end)
 }
 
 async fn close_early<H: Host>(

@@ -14,6 +14,7 @@ use crate::arguments::{self, Arguments};
 use crate::calls::{Calls, Delivery};
 use crate::fault::ToolError;
 use crate::host::Host;
+use crate::parent::Parent;
 use crate::rate::Rate;
 use crate::reply::Reply;
 use crate::running::{Running, Started};
@@ -30,6 +31,8 @@ struct Shared<H> {
     calls: Arc<Calls>,
     started: Started,
     rate: Rate,
+    /// What was launched is its parent's, and goes on without this connection.
+    is_shared: bool,
     /// Nothing is launched any more.
     is_ending: AtomicBool,
 }
@@ -41,9 +44,11 @@ impl<H> Clone for Server<H> {
 }
 
 impl<H: Host> Server<H> {
-    pub(crate) fn new(host: H, calls: Arc<Calls>) -> Self {
-        let (started, rate, is_ending) = (Started::new(), Rate::default(), AtomicBool::new(false));
-        Self { shared: Arc::new(Shared { host, calls, started, rate, is_ending }) }
+    /// A server that starts what it launches with, or one of a parent that has it already.
+    pub(crate) fn new(host: H, calls: Arc<Calls>, parent: Option<&Parent>) -> Self {
+        let started = Started::new_with(parent.map(|parent| Arc::clone(&parent.running)));
+        let (is_shared, rate, is_ending) = (parent.is_some(), Rate::default(), AtomicBool::new(false));
+        Self { shared: Arc::new(Shared { host, calls, started, rate, is_shared, is_ending }) }
     }
 
     pub(crate) fn host(&self) -> &H {
@@ -70,8 +75,10 @@ impl<H: Host> Server<H> {
         let start = || async { Running::start(self.host()).await.map(Arc::new) };
         let running = self.shared.started.get_or_try_init(start).await?;
         if self.is_ending() {
-            // Whoever ended this meanwhile may not have found it.
-            running.supervisor.shutdown().await;
+            if !self.shared.is_shared {
+                // Whoever ended this meanwhile may not have found it.
+                running.supervisor.shutdown().await;
+            }
             return Err(ToolError::Ending);
         }
         Ok(Arc::clone(running))
@@ -118,7 +125,7 @@ impl<H: Host> ServerHandler for Server<H> {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("fanin", env!("CARGO_PKG_VERSION")))
-            .with_instructions(tools::instructions())
+            .with_instructions(tools::instructions(self.host().is_woken()))
     }
 
     async fn list_tools(
@@ -126,12 +133,13 @@ impl<H: Host> ServerHandler for Server<H> {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = Name::known(self.host().may_launch()).map(Name::tool).collect();
+        let is_woken = self.host().is_woken();
+        let tools = Name::known(self.host().may_launch()).map(|name| name.tool(is_woken)).collect();
         Ok(ListToolsResult::with_all_items(tools))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        Name::of(name).map(Name::tool)
+        Name::of(name).map(|name| name.tool(self.host().is_woken()))
     }
 
     async fn call_tool(
@@ -157,7 +165,9 @@ impl<H: Host> ServerHandler for Server<H> {
         let mut delivery = Delivery::new();
         let done = self.carry_out(name, request.arguments.unwrap_or_default(), &context, &mut delivery).await;
         let mut reply = done.unwrap_or_else(|error| Reply::fault(error.fault()));
-        if let Some(running) = self.running().filter(|_| !context.ct.is_cancelled()) {
+        // A parent that is woken has its results after its turn, and not here.
+        let tells = !self.host().is_woken() && !context.ct.is_cancelled();
+        if let Some(running) = self.running().filter(|_| tells) {
             reply.over_since = running.tell(&mut delivery).await;
         }
         calls.answer(&context.id, number, delivery);

@@ -21,6 +21,16 @@ pub(crate) enum Name {
     Cancel,
 }
 
+/// The names of the tools, for those who have to know them beforehand.
+pub const TOOLS: [&str; 6] = [
+    Name::Subagent.as_str(),
+    Name::TaskParallel.as_str(),
+    Name::Wait.as_str(),
+    Name::Jobs.as_str(),
+    Name::Message.as_str(),
+    Name::Cancel.as_str(),
+];
+
 impl Name {
     /// All of them, as they are listed.
     const ALL: [Self; 6] =
@@ -54,8 +64,8 @@ impl Name {
         }
     }
 
-    /// As it is listed.
-    pub(crate) fn tool(self) -> Tool {
+    /// As it is listed, for a parent that is woken or for one that is told with answers.
+    pub(crate) fn tool(self, is_woken: bool) -> Tool {
         let Value::Object(schema) = self.schema() else {
             return Tool::new(self.as_str(), "", Arc::default());
         };
@@ -64,7 +74,7 @@ impl Name {
         let hints = ToolAnnotations::with_title(self.title()).read_only(reads).open_world(self.launches());
         let hints =
             if reads { hints } else { hints.destructive(matches!(self, Self::Cancel)).idempotent(false) };
-        Tool::new(self.as_str(), self.description(), Arc::new(schema)).with_annotations(hints)
+        Tool::new(self.as_str(), self.description(is_woken), Arc::new(schema)).with_annotations(hints)
     }
 
     const fn title(self) -> &'static str {
@@ -78,18 +88,19 @@ impl Name {
         }
     }
 
-    fn description(self) -> String {
+    fn description(self, is_woken: bool) -> String {
+        let told = told(is_woken);
         match self {
             Self::Subagent => format!(
                 "Runs ONE job: an agent with a prompt, a shell line or a command. In the foreground (the default) the answer has its result. With \
-                 background=true the answer comes at once and you go on with other work. {TOLD} {LONG} For several jobs at \
+                 background=true the answer comes at once and you go on with other work. {told} {LONG} For several jobs at \
                  once use task_parallel."
             ),
             Self::TaskParallel => format!(
                 "Runs {AGENT_GROUP_MIN} to {AGENT_GROUP_MAX} jobs side by side and gives ONE combined result when all are \
                  over, in the order given; one that fails is an entry of it like any other. Use it for work that can be \
                  done independently. In the foreground (the default) the answer has the result. With background=true the \
-                 answer comes at once and you go on with other work. {TOLD} {LONG}"
+                 answer comes at once and you go on with other work. {told} {LONG}"
             ),
             Self::Wait => "Waits here until jobs are over, and gives their results: the way to get them when there is nothing \
                            else to do. It returns as soon as all of them are over, or at its limit with what is over and \
@@ -169,16 +180,28 @@ impl Name {
 }
 
 /// What the server is for, for the model as a whole.
-pub(crate) fn instructions() -> String {
+pub(crate) fn instructions(is_woken: bool) -> String {
+    let told = told(is_woken);
+    let ends = if is_woken { "You" } else { "Jobs end with this connection; it" };
     format!(
         "fanin runs jobs in the background and tells you ONCE when all of a group are over. Launch with subagent (one) or \
-         task_parallel (several). {TOLD} {POLL} Jobs end with this connection; it may launch {AGENT_SPAWN_TOTAL} of them."
+         task_parallel (several). {told} {POLL} {ends} may launch {AGENT_SPAWN_TOTAL} of them."
     )
+}
+
+/// How a result reaches a parent.
+const fn told(is_woken: bool) -> &'static str {
+    if is_woken { WOKEN } else { TOLD }
 }
 
 /// How a result reaches a parent that nobody can wake.
 const TOLD: &str = "The result of what runs in the background comes once, when all of the call's jobs are over: with the \
                     answer of your next fanin call after that, or from wait_for_subagents, which returns at that moment.";
+
+/// How it reaches one that is woken.
+const WOKEN: &str = "The result of what runs in the background comes once, as your next prompt, when all that you have \
+                     launched is over: end your turn when you have nothing else to do. If you need it within this turn, \
+                     wait_for_subagents returns at that moment.";
 
 const POLL: &str = "Do not poll, and do not do the jobs' work yourself.";
 

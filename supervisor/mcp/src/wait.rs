@@ -61,7 +61,7 @@ pub(crate) async fn wait<H: Host>(
         }
     };
     match patience.wait(context, || running.tasks(&groups, &jobs), work).await {
-        Some(got) => answer(&running, got, limit, delivery).await,
+        Some(got) => answer(&running, got, (limit, server.host().is_woken()), delivery).await,
         None => Ok(Reply::new("the wait was cancelled; nothing was stopped")),
     }
 }
@@ -118,7 +118,7 @@ async fn all(mut waits: Vec<Waiting>) -> Vec<Got> {
 async fn answer(
     running: &Running,
     got: Vec<Got>,
-    limit: Duration,
+    (limit, is_woken): (Duration, bool),
     delivery: &mut Delivery,
 ) -> Result<Reply, ToolError> {
     let mut reply = Reply::default();
@@ -153,10 +153,12 @@ async fn answer(
         let limit = text::duration(spec::millis(limit));
         told.push(format!("{} still run after {limit}; nothing was stopped", open.join(", ")));
         let ids = serde_json::to_string(&open).unwrap_or_default();
-        reply.next = Some(format!(
-            "Call wait_for_subagents({{\"ids\":{ids}}}) to wait on, or go on with other work: the result comes once, with \
-             the answer of your next fanin call after they are over."
-        ));
+        let later = if is_woken {
+            "or end your turn: the result comes once, as your next prompt, when all that you have launched is over."
+        } else {
+            "or go on with other work: the result comes once, with the answer of your next fanin call after they are over."
+        };
+        reply.next = Some(format!("Call wait_for_subagents({{\"ids\":{ids}}}) to wait on, {later}"));
     }
     reply.summary = told.join("; ");
     Ok(reply)

@@ -126,6 +126,35 @@ impl Place {
         command
     }
 
+    /// A program of ours with these words, as who has no rights: what it starts is as well. Its configuration has the agent as
+    /// `name`, with all rights and its home in this place.
+    pub(crate) fn ours(&self, program: &str, (name, way): (&str, &str), words: &[&str]) -> Command {
+        let own = self.path("ours");
+        if !own.exists() {
+            // As the agent's: it can lie where nobody else may go.
+            fs::copy(program, &own).unwrap();
+            fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let quoted = |text: &str| serde_json::to_string(text).unwrap();
+        let env: Vec<String> =
+            self.variables().iter().map(|(name, value)| format!("{name} = {}", quoted(value))).collect();
+        let command = quoted(self.program.to_str().unwrap());
+        let config = format!(
+            "[agents.{name}]\ncommand = [{command}, {}]\nrights = \"full\"\nenv = {{ {} }}\n",
+            quoted(way),
+            env.join(", ")
+        );
+        fs::write(self.path("project/fanin.toml"), config).unwrap();
+        let mut command = Command::new(own);
+        command.args(words).env_clear().current_dir(self.path("project")).stdin(Stdio::null());
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).envs(self.variables());
+        command.env("FANIN_STATE_DIR", self.path("home/fanin"));
+        if is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+
     /// The words that start the agent's program with nobody's rights.
     pub(crate) fn words(&self) -> Vec<String> {
         let program = self.program.to_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Real agents, offline, with a scripted model: as workers, and the stores that they leave when they are killed.
+//! Real agents, offline, with a scripted model: as workers, as parents, and the stores that they leave when they are killed.
 //!
 //! `FANIN_OPENCODE` and `FANIN_CODEX` name their programs, as `tests/agents.sh` installs them. Without them nothing is
 //! tested and that is said; with `FANIN_REQUIRE=all` it is a failure. None of them ever runs as root.
@@ -6,6 +6,7 @@
 mod agent;
 mod codex;
 mod model;
+mod parent;
 mod responses;
 mod sanitize;
 mod workers;

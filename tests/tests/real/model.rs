@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use crate::responses;
 
+/// How the prompts of a host begin.
+pub(crate) const WOKEN: &str = "[fanin]";
+
 /// What a request is answered with.
 pub(crate) enum Reply {
     Text(&'static str),
@@ -35,6 +38,12 @@ fn task(name: &str, prompt: &str, is_background: bool) -> (&'static str, Value) 
     ("task", args)
 }
 
+/// Three jobs of a hosted parent, in the background.
+fn hosted() -> (&'static str, Value) {
+    let tasks = [2, 4, 6].map(|seconds| json!({"shell": format!("sleep {seconds} && echo slept {seconds}")}));
+    ("fanin_task_parallel", json!({"tasks": tasks, "background": true}))
+}
+
 fn reply(request: &Value) -> Reply {
     let messages = request["messages"].as_array().unwrap();
     let is = |role: &str| messages.last().is_some_and(|message| message["role"] == role);
@@ -46,6 +55,10 @@ fn reply(request: &Value) -> Reply {
         Reply::Text("AFTER ok")
     } else if is("tool") || has("<task id=") {
         Reply::Text("noted")
+    } else if has(WOKEN) {
+        Reply::Text("closing words")
+    } else if has("HOSTED go") {
+        Reply::Calls(vec![hosted()])
     } else if has("PARENT go") {
         Reply::Calls(vec![
             task("c", "WORK commands", false),
@@ -111,6 +124,15 @@ impl Model {
             let messages = request["messages"].as_array().unwrap();
             request["model"] == "mock-1" && messages.iter().map(text).any(|text| text.contains(words))
         })
+    }
+
+    /// The questions that began with these words and were answered, in order: one for each request whose last message is one.
+    pub(crate) fn questions(&self, start: &str) -> Vec<String> {
+        let requests = self.requests.lock().unwrap();
+        let of_parent = requests.iter().filter(|request| request["model"] == "mock-1");
+        let last = of_parent.filter_map(|request| request["messages"].as_array()?.last());
+        let asked = last.filter(|message| message["role"] == "user").map(text);
+        asked.filter(|text| text.trim_start().starts_with(start)).collect()
     }
 
     /// All messages of the last request whose last question has these words.

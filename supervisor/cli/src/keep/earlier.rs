@@ -11,6 +11,7 @@ use fanin_protocol::{GroupId, ResultEntry, Status, layout, text};
 
 use super::document::{self, DocumentError};
 use super::is_owned;
+use crate::exec;
 use crate::exit::Exit;
 use crate::plan::{Carried, Plan};
 use crate::stores::DATABASE;
@@ -268,7 +269,10 @@ pub(super) fn list(runs: &Path) -> io::Result<Vec<Kept>> {
         let Ok(group) = GroupId::parse(&name) else { continue };
         // A store whose plan somebody took away is shown, and can be looked at.
         let is_there = |name: &str| fs::metadata(entry.path().join(name)).ok();
-        let Some(begun) = [layout::PLAN, DATABASE].iter().find_map(|name| is_there(name)) else { continue };
+        let Some(begun) = [layout::PLAN, DATABASE, exec::OBJECTIVE].iter().find_map(|name| is_there(name))
+        else {
+            continue;
+        };
         kept.push(Kept { group, name, folder: entry.path(), at: begun.modified()? });
     }
     kept.sort_by(|a, b| b.at.cmp(&a.at).then_with(|| a.name.cmp(&b.name)));

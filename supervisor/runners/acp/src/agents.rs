@@ -61,6 +61,8 @@ pub struct Agent {
     pub rights: Rights,
     /// Variables that tell the agent itself what it may do, for each of the rights.
     pub env_by_rights: BTreeMap<Rights, BTreeMap<String, String>>,
+    /// The same, in place of those, for one that we host as a parent: it may call our tools.
+    pub env_as_parent: BTreeMap<Rights, BTreeMap<String, String>>,
 }
 
 impl Agent {
@@ -73,6 +75,7 @@ impl Agent {
             env: BTreeMap::new(),
             rights: Rights::default(),
             env_by_rights: BTreeMap::new(),
+            env_as_parent: BTreeMap::new(),
         }
     }
 
@@ -176,8 +179,10 @@ impl Default for Agents {
     fn default() -> Self {
         let mut opencode = Agent::acp(["opencode", "acp"]).pass(["OPENCODE_*"]).pass(PROVIDERS);
         for rights in Rights::ALL {
-            let told = [("OPENCODE_PERMISSION".to_owned(), opencode_permission(rights))];
-            opencode.env_by_rights.insert(rights, told.into());
+            let told =
+                |is_parent| [("OPENCODE_PERMISSION".to_owned(), opencode_permission(rights, is_parent))];
+            opencode.env_by_rights.insert(rights, told(false).into());
+            opencode.env_as_parent.insert(rights, told(true).into());
         }
         let claude = Agent::acp(["claude-agent-acp"]).pass(["ANTHROPIC_*", "CLAUDE_*"]);
         let codex = Agent::acp(["codex-acp"]).pass(["CODEX_*", "OPENAI_*"]);
@@ -195,9 +200,12 @@ const PROVIDERS: [&str; 6] = [
     "GROQ_API_KEY",
 ];
 
+/// Our tools, as opencode names them.
+const OUR_TOOLS: &str = "fanin_*";
+
 /// The rules of opencode for these rights. None of them asks: a question of one of its own subagents would reach nobody and
-/// hang. It starts no subagents: those would be workers of a worker.
-fn opencode_permission(rights: Rights) -> String {
+/// hang. It starts no subagents of its own: those would be workers of a worker, and a parent has ours.
+fn opencode_permission(rights: Rights, is_parent: bool) -> String {
     let can_edit = rights >= Rights::Edit;
     let can_all = rights >= Rights::Full;
     // The last rule that fits holds, so the star comes first.
@@ -220,6 +228,7 @@ fn opencode_permission(rights: Rights) -> String {
         ("doom_loop", false),
         ("question", false),
         ("task", false),
+        (OUR_TOOLS, is_parent || can_all),
     ];
     let word = |may: bool| if may { "allow" } else { "deny" };
     let rules = rules.map(|(tool, may)| format!("\"{tool}\":\"{}\"", word(may)));
@@ -284,6 +293,11 @@ impl Agents {
             )),
             Way::Command | Way::Acp => Ok(()),
         }
+    }
+
+    /// What the agent of a task may do that nothing stands above: the least of what its configuration says, and the task.
+    pub fn rights_of(&self, spec: &AgentSpec) -> Rights {
+        self.rights(spec, std::iter::empty())
     }
 
     /// What a task's agent may do: the least of what its configuration says, the task, and each job above.

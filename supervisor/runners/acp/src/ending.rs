@@ -35,6 +35,30 @@ pub(crate) fn of(
     Ending { failure, exit, output: output.unwrap_or_default(), left: gone.left }
 }
 
+/// What is wrong with a turn of a parent whose prompt was answered; `None` where that is nothing.
+pub(crate) fn of_turn(reason: StopReason, was_cancelled: bool, is_any: bool) -> Option<Failure> {
+    answered(reason, was_cancelled).or_else(|| {
+        let nothing = "the agent ended its turn without any output or tool call";
+        (!is_any).then(|| Failure::new(Cause::Failed, Some(Code::NoOutput), nothing))
+    })
+}
+
+/// Why there is no answer of an agent that is gone.
+pub(crate) fn without_answer(
+    trouble: &Trouble,
+    fault: Option<&str>,
+    gone: &Gone,
+    was_prompted: bool,
+) -> Failure {
+    if was_prompted { broken(trouble, fault, gone) } else { unprompted(trouble, fault, gone) }
+}
+
+/// What is wrong, of an agent that is still there.
+pub(crate) fn alone(trouble: &Trouble, was_prompted: bool) -> Failure {
+    let there = Gone { exit: None, left: None, is_shim_lost: false, errors: String::new() };
+    without_answer(trouble, None, &there, was_prompted)
+}
+
 fn answered(reason: StopReason, was_cancelled: bool) -> Option<Failure> {
     let failed = |code, words: &str| Some(Failure::new(Cause::Failed, code, words));
     match reason {

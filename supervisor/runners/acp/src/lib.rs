@@ -25,6 +25,8 @@
 mod agents;
 mod ending;
 mod greeting;
+mod hosted;
+mod life;
 mod listener;
 mod program;
 mod run;
@@ -40,6 +42,7 @@ use fanin_protocol::limits::AGENT_ANSWER_WAIT;
 use fanin_protocol::{AgentSpec, Cause, CommandSpec, JobKind, Left, LeftProcess, LogId, Spec};
 use fanin_supervisor::{Ending, Failure, RunContext, RunFuture, Runner};
 pub use greeting::{Greeting, greet_agent};
+pub use hosted::{Answered, Conversation, Hosting, Opened, ToolServer};
 
 /// Runs agent jobs. It needs a tokio runtime with I/O and time enabled.
 #[derive(Debug, Clone)]

@@ -11,26 +11,34 @@ use agent_client_protocol::v1::schema::{
 };
 use fanin_protocol::limits::{OUTPUT_BYTES_MAX, PARTS_PER_RUN_MAX, PROGRESS_BYTES_MAX, USAGE_EVERY};
 use fanin_protocol::{Rights, text};
-use fanin_supervisor::{HeadTail, JobOutput, RunContext, ToolCall as Part, Used};
+use fanin_supervisor::{HeadTail, JobOutput, ToolCall as Part, Used, Voice};
 use parking_lot::Mutex;
 use tokio::time::Instant;
+
+use crate::life::Life;
 
 /// The name of the meter in records of usage.
 const METER: &str = "acp";
 
-/// One run, as what its agent tells is kept of it.
+/// One conversation, as what its agent tells is kept of the run that is open: of a job's only one, or of each turn.
 pub(crate) struct Listener {
-    context: RunContext,
+    life: Life,
     rights: Rights,
     output_max: u64,
+    /// Tools of ours that the agent may always call, by the names that agents give them.
+    ours: Vec<String>,
     heard: Mutex<Heard>,
 }
 
 /// What was heard.
 #[derive(Default)]
 struct Heard {
+    /// Says things of the run that is open. Between two turns there is none, and nothing is kept.
+    voice: Option<Voice>,
     /// Our session. What is said of another one is not for us.
     session: Option<SessionId>,
+    /// Calls of an earlier life of the session that have no end, while the agent tells of that life.
+    replayed: Option<HashMap<Arc<str>, Arc<str>>>,
     /// The last message.
     message: Option<HeadTail>,
     /// The id of the last message, where the agent gives any.
@@ -38,6 +46,8 @@ struct Heard {
     /// Something else came since, so that the next words begin a message.
     is_cut: bool,
     calls: HashMap<Arc<str>, Call>,
+    /// It has said or done something in this run.
+    is_heard: bool,
     questions: u64,
     used: Option<Used>,
     /// When the last record of usage was made.
@@ -50,21 +60,56 @@ struct Heard {
 struct Call {
     part: Option<Part>,
     kind: ToolKind,
+    /// It is a call of a tool of ours.
+    is_ours: bool,
+}
+
+/// What a run of an agent came to.
+#[derive(Debug)]
+pub(crate) struct Said {
+    /// The last message, where there was one.
+    pub(crate) output: Option<JobOutput>,
+    /// There was any output, tool call or usage (J-23).
+    pub(crate) is_any: bool,
 }
 
 impl Listener {
-    pub(crate) fn new(context: RunContext, rights: Rights, output_max: Option<u64>) -> Self {
+    pub(crate) fn new(life: Life, rights: Rights, output_max: Option<u64>) -> Self {
         let output_max = output_max.unwrap_or(OUTPUT_BYTES_MAX);
-        Self { context, rights, output_max, heard: Mutex::default() }
+        let voice = match &life {
+            Life::Run(context) => Some(context.voice()),
+            Life::Parent { .. } => None,
+        };
+        let heard = Mutex::new(Heard { voice, ..Heard::default() });
+        Self { life, rights, output_max, ours: Vec::new(), heard }
     }
 
-    pub(crate) const fn context(&self) -> &RunContext {
-        &self.context
+    /// With tools of ours, by all names that agents give them.
+    pub(crate) fn with_tools(mut self, ours: Vec<String>) -> Self {
+        self.ours = ours;
+        self
+    }
+
+    pub(crate) const fn life(&self) -> &Life {
+        &self.life
     }
 
     /// What the agent may do.
     pub(crate) const fn rights(&self) -> Rights {
         self.rights
+    }
+
+    /// A turn begins: what is heard from now on is of it.
+    pub(crate) fn begin(&self, voice: Voice) {
+        self.life.beat();
+        let mut heard = self.heard.lock();
+        let session = heard.session.take();
+        *heard = Heard { voice: Some(voice), session, ..Heard::default() };
+    }
+
+    /// Says something of the run that is open.
+    pub(crate) fn voice(&self) -> Option<Voice> {
+        self.heard.lock().voice.clone()
     }
 
     /// From now on it hears of this session.
@@ -77,16 +122,40 @@ impl Listener {
         self.heard.lock().session.is_some()
     }
 
-    /// The last message, where there was one. What is open stays open: the end of the run closes it.
-    pub(crate) fn finish(&self) -> Option<JobOutput> {
+    /// What is heard from now on is of an earlier life of this session, until [`Listener::replayed`].
+    pub(crate) fn replay(&self, session: SessionId) {
         let mut heard = self.heard.lock();
+        (heard.session, heard.replayed) = (Some(session), Some(HashMap::new()));
+    }
+
+    /// The earlier life was told. Calls of it that have no end become parts of the run that is open, whose end closes them
+    /// as interrupted.
+    pub(crate) fn replayed(&self) {
+        let mut heard = self.heard.lock();
+        let open = heard.replayed.take().unwrap_or_default();
+        if let Some(voice) = &heard.voice {
+            open.into_iter().for_each(|(call, name)| voice.tool(call, name).leave());
+        }
+    }
+
+    /// The earlier life cannot be told: nothing of it counts.
+    pub(crate) fn forget_replay(&self) {
+        let mut heard = self.heard.lock();
+        (heard.session, heard.replayed) = (None, None);
+    }
+
+    /// The run is over: what came of it. What is open stays open: the end of the run closes it.
+    pub(crate) fn finish(&self) -> Said {
+        let mut heard = self.heard.lock();
+        let is_any = heard.is_heard;
         for (_, call) in heard.calls.drain() {
             if let Some(part) = call.part {
                 part.leave();
             }
         }
         self.tell_usage(&mut heard, true);
-        heard.message.take().map(HeadTail::finish)
+        heard.voice = None;
+        Said { output: heard.message.take().map(HeadTail::finish), is_any }
     }
 
     /// Takes in an update.
@@ -95,14 +164,20 @@ impl Listener {
         if heard.session.as_ref() != Some(&told.session_id) {
             return;
         }
+        if let Some(open) = &mut heard.replayed {
+            self.life.beat();
+            return replay(open, told.update);
+        }
+        // What comes between two turns belongs to none, and nobody reads it.
+        let Some(voice) = heard.voice.clone() else { return };
         match told.update {
             SessionUpdate::AgentMessageChunk(chunk) => self.words(&mut heard, &chunk),
             SessionUpdate::AgentThoughtChunk(_) | SessionUpdate::Plan(_) => {
                 heard.is_cut = true;
-                self.context.beat();
+                self.life.beat();
             }
-            SessionUpdate::ToolCall(call) => self.call(&mut heard, call),
-            SessionUpdate::ToolCallUpdate(update) => self.call_moved(&mut heard, update),
+            SessionUpdate::ToolCall(call) => self.call(&mut heard, &voice, call),
+            SessionUpdate::ToolCallUpdate(update) => self.call_moved(&mut heard, &voice, update),
             SessionUpdate::UsageUpdate(usage) => self.usage(&mut heard, &usage),
             // Commands, modes and titles are no work; of what a newer protocol adds nothing is known.
             _ => {}
@@ -127,30 +202,34 @@ impl Listener {
             heard.message = None;
         }
         heard.is_cut = false;
+        heard.is_heard = true;
         let message = heard.message.get_or_insert_with(|| HeadTail::new(self.output_max));
         message.push(words.as_bytes());
         match words.lines().rfind(|line| !line.trim().is_empty()) {
-            Some(line) => self.context.progress(text::cut(line, PROGRESS_BYTES_MAX)),
-            None => self.context.beat(),
+            Some(line) => self.life.progress(text::cut(line, PROGRESS_BYTES_MAX)),
+            None => self.life.beat(),
         }
     }
 
-    fn call(&self, heard: &mut Heard, call: ToolCall) {
+    fn call(&self, heard: &mut Heard, voice: &Voice, call: ToolCall) {
         heard.is_cut = true;
+        heard.is_heard = true;
         let ToolCall { tool_call_id, title, name, kind, status, raw_input, .. } = call;
         let id: Arc<str> = tool_call_id.0;
         if !heard.calls.contains_key(&id) {
             if heard.calls.len() >= PARTS_PER_RUN_MAX {
                 return;
             }
-            let part = self.announce(&id, name, kind, raw_input.as_ref());
-            heard.calls.insert(Arc::clone(&id), Call { part: Some(part), kind });
+            let is_ours = self.is_ours(name.as_deref(), Some(&title));
+            let part = announce(voice, &id, name, kind, raw_input.as_ref());
+            heard.calls.insert(Arc::clone(&id), Call { part: Some(part), kind, is_ours });
         }
         self.moved(heard, &id, (Some(kind), Some(status)), Some(&title));
     }
 
-    fn call_moved(&self, heard: &mut Heard, update: ToolCallUpdate) {
+    fn call_moved(&self, heard: &mut Heard, voice: &Voice, update: ToolCallUpdate) {
         heard.is_cut = true;
+        heard.is_heard = true;
         let id: Arc<str> = update.tool_call_id.0;
         let fields = update.fields;
         if !heard.calls.contains_key(&id) {
@@ -159,27 +238,16 @@ impl Listener {
             }
             // Nothing announced it: it is one all the same.
             let kind = fields.kind.unwrap_or_default();
-            let part = self.announce(&id, fields.name, kind, fields.raw_input.as_ref());
-            heard.calls.insert(Arc::clone(&id), Call { part: Some(part), kind });
+            let is_ours = self.is_ours(fields.name.as_deref(), fields.title.as_deref());
+            let part = announce(voice, &id, fields.name, kind, fields.raw_input.as_ref());
+            heard.calls.insert(Arc::clone(&id), Call { part: Some(part), kind, is_ours });
         }
         self.moved(heard, &id, (fields.kind, fields.status), fields.title.as_deref());
     }
 
-    fn announce(
-        &self,
-        id: &Arc<str>,
-        name: Option<String>,
-        kind: ToolKind,
-        input: Option<&serde_json::Value>,
-    ) -> Part {
-        // A title can hold what the call is about, and records hold no content (SEC-6).
-        let name: Arc<str> =
-            name.filter(|name| !name.is_empty()).map_or_else(|| word(kind).into(), Into::into);
-        // Many announce a call before its input is there: that is no call with the same input as the last.
-        match input.filter(|input| !is_empty(input)) {
-            Some(input) => self.context.tool_with(Arc::clone(id), name, &input.to_string()),
-            None => self.context.tool(Arc::clone(id), name),
-        }
+    /// True where a call is one of a tool of ours, by the whole of its name or title.
+    fn is_ours(&self, name: Option<&str>, title: Option<&str>) -> bool {
+        [name, title].into_iter().flatten().any(|word| self.ours.iter().any(|ours| ours == word))
     }
 
     fn moved(
@@ -190,9 +258,9 @@ impl Listener {
         title: Option<&str>,
     ) {
         if let Some(title) = title.filter(|title| !title.trim().is_empty()) {
-            self.context.progress(text::cut(title, PROGRESS_BYTES_MAX));
+            self.life.progress(text::cut(title, PROGRESS_BYTES_MAX));
         } else {
-            self.context.beat();
+            self.life.beat();
         }
         let Some(call) = heard.calls.get_mut(id) else { return };
         call.kind = kind.unwrap_or(call.kind);
@@ -218,7 +286,7 @@ impl Listener {
     }
 
     fn usage(&self, heard: &mut Heard, usage: &UsageUpdate) {
-        self.context.beat();
+        self.life.beat();
         // The tokens that it tells of are those in its context now, and no sum.
         let cost = usage.cost.as_ref().filter(|cost| cost.currency.eq_ignore_ascii_case("usd"));
         let cost_usd_micros = cost.and_then(|cost| micros(cost.amount));
@@ -227,6 +295,7 @@ impl Listener {
             return;
         }
         heard.used = Some(used);
+        heard.is_heard = true;
         heard.is_untold = true;
         self.tell_usage(heard, false);
     }
@@ -236,32 +305,79 @@ impl Listener {
         if let Some(used) = heard.used.clone().filter(|_| heard.is_untold && is_due) {
             heard.is_untold = false;
             heard.told_at = Some(Instant::now());
-            self.context.used(used);
+            if let Some(voice) = &heard.voice {
+                voice.used(used);
+            }
         }
     }
 
     /// Answers a question for permission: by the rights of the job, and by the kind of each answer, never by its place.
     pub(crate) fn answer(&self, asked: &RequestPermissionRequest) -> RequestPermissionOutcome {
         let mut heard = self.heard.lock();
-        if heard.session.as_ref() != Some(&asked.session_id) || self.context.is_cancelled() {
+        let Some(voice) = heard.voice.clone() else { return RequestPermissionOutcome::Cancelled };
+        if heard.session.as_ref() != Some(&asked.session_id) || self.life.is_cancelled() {
             return RequestPermissionOutcome::Cancelled;
         }
-        let known = heard.calls.get(&asked.tool_call.tool_call_id.0).map(|call| call.kind);
+        let fields = &asked.tool_call.fields;
+        let known = heard.calls.get(&asked.tool_call.tool_call_id.0);
+        let is_ours = known.is_some_and(|call| call.is_ours)
+            || self.is_ours(fields.name.as_deref(), fields.title.as_deref());
         // Of two words about the same call the one that asks for more counts.
-        let kinds = [known, asked.tool_call.fields.kind].into_iter().flatten();
-        let needed = kinds.map(needs).max().unwrap_or(Rights::Full);
+        let kinds = [known.map(|call| call.kind), fields.kind].into_iter().flatten();
+        let mut needed = kinds.clone().map(needs).max().unwrap_or(Rights::Full);
+        // What is launched through them is held to the same rights, at use.
+        if is_ours && kinds.clone().all(|kind| kind == ToolKind::Other) {
+            needed = Rights::ReadOnly;
+        }
         let may = needed <= self.rights;
         heard.questions += 1;
         let number = heard.questions;
         // Nobody was asked, so nobody has denied it (14.9).
         let word = if may { "allowed_by_rights" } else { "denied_no_human" };
-        let question = self.context.question(format!("permission-{number}"), format!("{needed}: {word}"));
+        let question = voice.question(format!("permission-{number}"), format!("{needed}: {word}"));
         if may {
             question.complete();
         } else {
             question.fail();
         }
         choose(&asked.options, may)
+    }
+}
+
+/// Notes which calls of an earlier life have no end.
+fn replay(open: &mut HashMap<Arc<str>, Arc<str>>, update: SessionUpdate) {
+    let (id, name, kind, status) = match update {
+        SessionUpdate::ToolCall(call) => (call.tool_call_id.0, call.name, call.kind, Some(call.status)),
+        SessionUpdate::ToolCallUpdate(update) => {
+            let fields = update.fields;
+            (update.tool_call_id.0, fields.name, fields.kind.unwrap_or_default(), fields.status)
+        }
+        _ => return,
+    };
+    if let Some(ToolCallStatus::Completed | ToolCallStatus::Failed) = status {
+        open.remove(&id);
+    } else if open.len() < PARTS_PER_RUN_MAX {
+        open.entry(id).or_insert_with(|| called(name, kind));
+    }
+}
+
+/// What a call is called in records. A title can hold what the call is about, and records hold no content (SEC-6).
+fn called(name: Option<String>, kind: ToolKind) -> Arc<str> {
+    name.filter(|name| !name.is_empty()).map_or_else(|| word(kind).into(), Into::into)
+}
+
+fn announce(
+    voice: &Voice,
+    id: &Arc<str>,
+    name: Option<String>,
+    kind: ToolKind,
+    input: Option<&serde_json::Value>,
+) -> Part {
+    let name = called(name, kind);
+    // Many announce a call before its input is there: that is no call with the same input as the last.
+    match input.filter(|input| !is_empty(input)) {
+        Some(input) => voice.tool_with(Arc::clone(id), name, &input.to_string()),
+        None => voice.tool(Arc::clone(id), name),
     }
 }
 

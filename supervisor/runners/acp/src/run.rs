@@ -9,6 +9,7 @@ use fanin_protocol::{AgentSpec, Cause, CommandSpec, Rights};
 use fanin_supervisor::{Ending, Failure, RunContext, StopStage};
 
 use crate::ending;
+use crate::life::Life;
 use crate::listener::Listener;
 use crate::program::{Patience, Program};
 use crate::talk::{Question, Talked, Trouble, talk};
@@ -43,7 +44,7 @@ pub(crate) async fn run(
         }
     };
     let wire = Arc::new(Wire::default());
-    let listener = Arc::new(Listener::new(context.clone(), rights, spec.output_bytes_max));
+    let listener = Arc::new(Listener::new(Life::Run(context.clone()), rights, spec.output_bytes_max));
     let question = Question { cwd, prompt: spec.prompt.clone(), limit, bound };
     let talked = {
         let talk = talk(pipes, &wire, Arc::clone(&listener), question);
@@ -57,11 +58,11 @@ pub(crate) async fn run(
     let patience = if is_done || !context.is_cancelled() { Patience::Done } else { Patience::Stopped };
     let gone = program.end(patience, context.forced()).await;
     let was_prompted = listener.is_following();
-    ending::of(talked, wire.fault(), was_prompted, gone, listener.finish())
+    ending::of(talked, wire.fault(), was_prompted, gone, listener.finish().output)
 }
 
 /// The folder of the session: a whole path, as the protocol wants it.
-fn folder(spec: &AgentSpec) -> Result<PathBuf, Failure> {
+pub(crate) fn folder(spec: &AgentSpec) -> Result<PathBuf, Failure> {
     let folder = spec.cwd.as_deref().unwrap_or(Path::new(""));
     let here = std::env::current_dir().map(|here| here.join(folder));
     here.map_err(|error| {

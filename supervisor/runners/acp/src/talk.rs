@@ -1,5 +1,5 @@
-//! The conversation of one run with its agent: who it is, a session, one prompt, and its answer. Every step has a limit
-//! of time; that of the prompt is the run's own.
+//! A conversation with an agent: who it is, a session, prompts, and their answers. A job's has one prompt, a parent's as
+//! many as it has turns. Every step has a limit of time; that of the prompt is the run's own.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
-    CancelNotification, ClientCapabilities, Implementation, InitializeRequest, NewSessionRequest,
-    PromptRequest, RequestPermissionRequest, RequestPermissionResponse, SessionId, SessionNotification,
-    StopReason,
+    CancelNotification, ClientCapabilities, Implementation, InitializeRequest, LoadSessionRequest,
+    NewSessionRequest, PromptRequest, RequestPermissionRequest, RequestPermissionResponse, SessionId,
+    SessionNotification, StopReason,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
@@ -19,11 +19,12 @@ use agent_client_protocol::{
     on_receive_request,
 };
 use fanin_protocol::limits::AGENT_CANCEL_WAIT;
-use fanin_supervisor::{Bound, RunContext};
+use fanin_supervisor::Bound;
 use tokio::net::unix::pipe::Sender;
 use tokio::time::timeout;
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
 
+use crate::life::Life;
 use crate::listener::Listener;
 use crate::program::{Out, Pipes};
 use crate::wire::{Reader, Wire, Writer};
@@ -83,10 +84,30 @@ pub(crate) async fn talk(
     listener: Arc<Listener>,
     question: Question,
 ) -> Talked {
-    let updates = Arc::clone(&listener);
-    let permissions = Arc::clone(&listener);
-    let kept = Arc::clone(&listener);
-    let talked = Client
+    let theirs = Arc::clone(&listener);
+    let converse = async move |agent: &ConnectionTo<Agent>| converse(agent, &theirs, question).await;
+    match connected(pipes, wire, &listener, converse).await {
+        Some(talked) => talked,
+        // The pipes failed beneath the conversation.
+        None if listener.is_following() => Talked::Broken(Trouble::Gone),
+        None => Talked::Unprompted(Trouble::Gone),
+    }
+}
+
+/// Works with the agent behind these pipes, which the listener hears meanwhile. `None` where the pipes failed beneath.
+///
+/// # Cancel safety
+///
+/// As [`talk`].
+pub(crate) async fn connected<T>(
+    pipes: Pipes,
+    wire: &Arc<Wire>,
+    listener: &Arc<Listener>,
+    work: impl AsyncFnOnce(&ConnectionTo<Agent>) -> T,
+) -> Option<T> {
+    let updates = Arc::clone(listener);
+    let permissions = Arc::clone(listener);
+    let worked = Client
         .v1()
         .name("fanin")
         .on_receive_notification(
@@ -104,26 +125,19 @@ pub(crate) async fn talk(
             },
             on_receive_request!(),
         )
-        .connect_with(streams(pipes, wire), async move |agent: ConnectionTo<Agent>| {
-            Ok(converse(&agent, &listener, question).await)
-        })
+        .connect_with(streams(pipes, wire), async move |agent: ConnectionTo<Agent>| Ok(work(&agent).await))
         .await;
-    match talked {
-        Ok(talked) => talked,
-        // The pipes failed beneath the conversation.
-        Err(_) if kept.is_following() => Talked::Broken(Trouble::Gone),
-        Err(_) => Talked::Unprompted(Trouble::Gone),
-    }
+    worked.ok()
 }
 
 /// Asks an agent who it is, and nothing else.
 pub(crate) async fn greet(pipes: Pipes, wire: &Arc<Wire>, limit: Duration) -> Result<String, Trouble> {
-    let greeted = Client
-        .v1()
-        .name("fanin")
-        .connect_with(streams(pipes, wire), async move |agent: ConnectionTo<Agent>| {
-            Ok(initialize(&agent, limit).await)
-        });
+    let greeted = Client.v1().name("fanin").connect_with(
+        streams(pipes, wire),
+        async move |agent: ConnectionTo<Agent>| {
+            Ok(initialize(&agent, limit).await.map(|greeted| greeted.name))
+        },
+    );
     greeted.await.unwrap_or(Err(Trouble::Gone))
 }
 
@@ -136,59 +150,89 @@ fn streams(
 }
 
 async fn converse(agent: &ConnectionTo<Agent>, listener: &Listener, question: Question) -> Talked {
-    let context = listener.context();
     let Question { cwd, prompt, limit, bound } = question;
     let opened = async {
         initialize(agent, limit).await?;
-        let session = open(agent, cwd, limit).await?;
-        let (external_session, rights) = (Some(session.to_string()), Some(listener.rights()));
-        let bound = Bound { external_session, rights, ..bound };
-        context.bound_and_kept(bound).await.map_err(|error| Trouble::NotKept(error.to_string()))?;
+        let session = open(agent, NewSessionRequest::new(cwd), limit).await?;
+        keep(listener, &session, bound).await?;
         Ok(session)
     };
-    let session = match unless_stopped(context, opened).await {
+    let session = match unless_stopped(listener.life(), opened).await {
         Ok(session) => session,
         Err(trouble) => return Talked::Unprompted(trouble),
     };
     listener.follow(session.clone());
-    match ask(agent, context, session, prompt).await {
+    match ask(agent, listener.life(), session, prompt).await {
         Ok((reason, was_cancelled)) => Talked::Answered { reason, was_cancelled },
         Err(trouble) => Talked::Broken(trouble),
     }
 }
 
-/// What a step gives, unless the job is told to stop before.
-async fn unless_stopped<T>(
-    context: &RunContext,
+/// Records where the session of the run that is open is found, before anything of it is asked (J-3).
+pub(crate) async fn keep(listener: &Listener, session: &SessionId, bound: Bound) -> Result<(), Trouble> {
+    let (external_session, rights) = (Some(session.to_string()), Some(listener.rights()));
+    let bound = Bound { external_session, rights, ..bound };
+    let voice = listener.voice().ok_or_else(|| Trouble::NotKept("no run is open".to_owned()))?;
+    voice.bound_and_kept(bound).await.map_err(|error| Trouble::NotKept(error.to_string()))
+}
+
+/// What a step gives, unless it is told to stop before.
+pub(crate) async fn unless_stopped<T>(
+    life: &Life,
     step: impl Future<Output = Result<T, Trouble>>,
 ) -> Result<T, Trouble> {
     tokio::select! {
         biased;
-        () = context.cancelled() => Err(Trouble::Stopped),
+        () = life.cancelled() => Err(Trouble::Stopped),
         done = step => done,
     }
 }
 
-async fn initialize(agent: &ConnectionTo<Agent>, limit: Duration) -> Result<String, Trouble> {
+/// What an agent says of itself.
+pub(crate) struct Greeted {
+    /// Its name and version, where it gives any.
+    name: String,
+    /// It can go on with a session of an earlier life.
+    pub(crate) can_load: bool,
+}
+
+/// Asks an agent who it is.
+pub(crate) async fn initialize(agent: &ConnectionTo<Agent>, limit: Duration) -> Result<Greeted, Trouble> {
     const METHOD: &str = "initialize";
     // An answer of another version is refused beneath us. No files and no terminals of ours: an agent uses its own.
     let request = InitializeRequest::new(ProtocolVersion::V1)
         .client_capabilities(ClientCapabilities::new())
         .client_info(Implementation::new("fanin", env!("CARGO_PKG_VERSION")));
     let answer = in_time(METHOD, limit, agent.send_request(request).block_task()).await?;
-    Ok(answer.agent_info.map_or_else(String::new, |info| format!("{} {}", info.name, info.version)))
+    let name = answer.agent_info.map_or_else(String::new, |info| format!("{} {}", info.name, info.version));
+    Ok(Greeted { name, can_load: answer.agent_capabilities.load_session })
 }
 
-async fn open(agent: &ConnectionTo<Agent>, cwd: PathBuf, limit: Duration) -> Result<SessionId, Trouble> {
+/// Opens a session.
+pub(crate) async fn open(
+    agent: &ConnectionTo<Agent>,
+    request: NewSessionRequest,
+    limit: Duration,
+) -> Result<SessionId, Trouble> {
     const METHOD: &str = "session/new";
-    let request = agent.send_request(NewSessionRequest::new(cwd));
+    let request = agent.send_request(request);
     Ok(in_time(METHOD, limit, request.block_task()).await?.session_id)
 }
 
-/// Sends the prompt and waits for its answer; a stop is handed on, and then waited for only so long.
-async fn ask(
+/// Goes on with a session of an earlier life.
+pub(crate) async fn load(
     agent: &ConnectionTo<Agent>,
-    context: &RunContext,
+    request: LoadSessionRequest,
+    limit: Duration,
+) -> Result<(), Trouble> {
+    let request = agent.send_request(request);
+    in_time("session/load", limit, request.block_task()).await.map(drop)
+}
+
+/// Sends the prompt and waits for its answer; a stop is handed on, and then waited for only so long.
+pub(crate) async fn ask(
+    agent: &ConnectionTo<Agent>,
+    life: &Life,
     session: SessionId,
     prompt: String,
 ) -> Result<(StopReason, bool), Trouble> {
@@ -201,7 +245,7 @@ async fn ask(
             let answer = answer.map_err(|error| trouble(METHOD, &error))?;
             return Ok((answer.stop_reason, false));
         }
-        () = context.cancelled() => {}
+        () = life.cancelled() => {}
     }
     agent.send_notification(CancelNotification::new(session)).map_err(|error| trouble(METHOD, &error))?;
     let answer = in_time(METHOD, AGENT_CANCEL_WAIT, answer).await?;

@@ -4,13 +4,14 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use crate::memory::Session;
 use crate::script;
 use crate::wire::Wire;
 
 /// Serves until its input ends. `way` is how: `well`, or one of the words below.
 pub(crate) fn serve(way: &str) -> ExitCode {
     let mut wire = Wire::new();
-    let mut folder = String::new();
+    let mut session = Session::default();
     if way == "dies" {
         eprintln!("no licence");
         return ExitCode::from(7);
@@ -34,19 +35,49 @@ pub(crate) fn serve(way: &str) -> ExitCode {
             ("initialize", "closes") => script::close_output(),
             ("initialize", _) => {
                 let info = json!({"name": "fakeagent", "version": "1.2.3"});
-                wire.answer(id, &json!({"protocolVersion": 1, "agentCapabilities": {}, "agentInfo": info}));
+                let capabilities = json!({"loadSession": matches!(way, "keeps" | "forgets")});
+                wire.answer(
+                    id,
+                    &json!({"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": info}),
+                );
             }
             ("session/new", "logged-out") => wire.refuse(id, -32_000, "Authentication required"),
             ("session/new", _) => {
-                folder = message["params"]["cwd"].as_str().unwrap().to_owned();
+                session = Session::new("fake-session", way == "keeps", &message["params"]);
                 wire.answer(id, &json!({"sessionId": "fake-session"}));
                 let none: [Value; 0] = [];
                 let commands =
                     json!({"sessionUpdate": "available_commands_update", "availableCommands": none});
                 wire.update("fake-session", &commands);
             }
-            ("session/prompt", _) => script::play(&mut wire, &folder, &message),
+            ("session/load", "keeps") => match Session::load(&message["params"]) {
+                Some(loaded) => {
+                    session = loaded;
+                    replay(&wire, &session);
+                    wire.answer(id, &json!({}));
+                }
+                None => wire.refuse(id, -32_602, "no such session"),
+            },
+            ("session/load", _) => wire.refuse(id, -32_602, "no such session"),
+            ("session/prompt", _) => script::play(&mut wire, &mut session, &message),
             _ => {}
         }
+    }
+}
+
+/// Tells of an earlier life: what was asked and said, a call that came to its end, and those that did not.
+fn replay(wire: &Wire, session: &Session) {
+    let chunk =
+        |kind: &str, text: &str| json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}});
+    wire.update(&session.id, &chunk("user_message_chunk", "what was asked"));
+    wire.update(&session.id, &chunk("agent_message_chunk", "what was said"));
+    let call = |id: &str, status: &str| json!({"sessionUpdate": "tool_call", "toolCallId": id, "title": id, "kind": "other", "status": status});
+    wire.update(&session.id, &call("earlier", "pending"));
+    wire.update(
+        &session.id,
+        &json!({"sessionUpdate": "tool_call_update", "toolCallId": "earlier", "status": "completed"}),
+    );
+    for id in session.open() {
+        wire.update(&session.id, &call(id, "in_progress"));
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::memory::Session;
 use crate::wire::Wire;
 
 /// How a step leaves the turn.
@@ -22,17 +23,19 @@ enum Then {
 struct Turn<'w> {
     wire: &'w mut Wire,
     session: String,
-    folder: &'w str,
+    folder: String,
+    memory: &'w mut Session,
     id: Value,
 }
 
 /// Plays the script of a prompt and answers it.
-pub(crate) fn play(wire: &mut Wire, folder: &str, message: &Value) {
+pub(crate) fn play(wire: &mut Wire, memory: &mut Session, message: &Value) {
     let session = message["params"]["sessionId"].as_str().unwrap().to_owned();
-    let prompt = message["params"]["prompt"][0]["text"].as_str().unwrap();
-    let mut turn = Turn { wire, session, folder, id: message["id"].clone() };
+    let script = memory.script(message["params"]["prompt"][0]["text"].as_str().unwrap());
+    let folder = memory.folder.clone();
+    let mut turn = Turn { wire, session, folder, memory, id: message["id"].clone() };
     let mut reason = "end_turn".to_owned();
-    for step in prompt.split(';').map(str::trim).filter(|step| !step.is_empty()) {
+    for step in script.split(';').map(str::trim).filter(|step| !step.is_empty()) {
         let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
         match turn.step(word, rest) {
             Then::Next => {}
@@ -61,7 +64,7 @@ impl Turn<'_> {
             "think" => self.chunk("agent_thought_chunk", rest),
             "env" => self.say(&std::env::var(rest).unwrap_or_else(|_| "unset".to_owned())),
             "folder" => {
-                let folder = self.folder.to_owned();
+                let folder = self.folder.clone();
                 self.say(&folder);
             }
             "usage" => {
@@ -74,8 +77,22 @@ impl Turn<'_> {
             }
             // What it does.
             "tool" => self.tool(rest),
-            "done" => self.moved(rest, "completed"),
-            "failed" => self.moved(rest, "failed"),
+            "done" => self.over(rest, "completed"),
+            "failed" => self.over(rest, "failed"),
+            "call" => self.call(rest),
+            "ask-tool" => self.ask_tool(rest),
+            "answer" => {
+                let answer = self.memory.answer["summary"].as_str().unwrap_or("-").to_owned();
+                self.say(&answer);
+            }
+            "leave-tools" => self.memory.leave_tools(),
+            "make" => std::fs::write(Path::new(&self.folder).join(rest), "").unwrap(),
+            "until" => {
+                while !Path::new(&self.folder).join(rest).exists() {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+            "work" => std::thread::sleep(Duration::from_millis(rest.parse().unwrap())),
             "ask" => return self.ask(rest),
             "read" => {
                 let asked = json!({"sessionId": self.session, "path": "/x"});
@@ -128,13 +145,37 @@ impl Turn<'_> {
     }
 
     /// `ID KIND [INPUT]`: a call is announced and begins.
-    fn tool(&self, rest: &str) {
+    fn tool(&mut self, rest: &str) {
         let mut words = rest.splitn(3, ' ');
         let (id, kind) = (words.next().unwrap(), words.next().unwrap());
         let input = words.next().map_or(json!({}), |input| json!({"input": input}));
         self.update(&json!({"sessionUpdate": "tool_call", "toolCallId": id, "title": format!("run {id}"),
             "kind": kind, "status": "pending", "rawInput": input}));
+        self.memory.begun(id);
         self.moved(id, "in_progress");
+    }
+
+    fn over(&mut self, id: &str, status: &str) {
+        self.memory.ended(id);
+        self.moved(id, status);
+    }
+
+    /// `TOOL ARGUMENTS`: calls a tool that was given, and waits for its answer.
+    fn call(&mut self, rest: &str) {
+        let (tool, arguments) = rest.split_once(' ').unwrap_or((rest, "{}"));
+        self.memory.calls += 1;
+        let id = format!("{tool}-{}", self.memory.calls);
+        self.tool(&format!("{id} other"));
+        let arguments = serde_json::from_str(arguments).unwrap();
+        self.memory.answer = self.memory.tools().call(tool, &arguments);
+        self.over(&id, "completed");
+    }
+
+    /// As `call`, and does not wait for the answer.
+    fn ask_tool(&mut self, rest: &str) {
+        let (tool, arguments) = rest.split_once(' ').unwrap_or((rest, "{}"));
+        let arguments = serde_json::from_str(arguments).unwrap();
+        self.memory.tools().begin(tool, &arguments);
     }
 
     fn moved(&self, id: &str, status: &str) {
@@ -184,7 +225,7 @@ impl Turn<'_> {
 
     /// A process that stays, in a session of its own; its pid goes into a file.
     fn child(&self, file: &str) {
-        let file = Path::new(self.folder).join(file);
+        let file = Path::new(&self.folder).join(file);
         let line = format!("echo $$ > '{0}.new' && mv '{0}.new' '{0}'; exec sleep 600", file.display());
         let mut child = Command::new("setsid");
         child.args(["sh", "-c", &line]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

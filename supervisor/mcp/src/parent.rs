@@ -1,0 +1,41 @@
+//! A parent that is hosted: what it has launched, over however many connections. It is there before the first of them, and
+//! after the last.
+
+use std::sync::Arc;
+
+use fanin_protocol::SessionId;
+use fanin_supervisor::{CallError, Session, SessionError, Supervisor};
+
+use crate::running::Running;
+
+/// A parent whose turns somebody hosts, while it has our tools over connections that come and go. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Parent {
+    pub(crate) running: Arc<Running>,
+}
+
+impl Parent {
+    /// A parent of this supervisor, under this session: found where it is open.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`].
+    pub async fn open(supervisor: Supervisor, session: SessionId) -> Result<Self, SessionError> {
+        Ok(Self { running: Arc::new(Running::of(supervisor, session).await?) })
+    }
+
+    /// Its session: its turns are the host's, and its wakes.
+    pub fn session(&self) -> &Session {
+        &self.running.session
+    }
+
+    /// Ends it where nothing is to come: from then on nothing is launched over any connection. False where a job is not over
+    /// or a result was not taken.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`]: ask again.
+    pub async fn close_when_done(&self) -> Result<bool, CallError> {
+        self.running.close_when_done().await
+    }
+}
