@@ -3,6 +3,7 @@
 //! message of the closing turn.
 
 mod door;
+mod host;
 mod kept;
 mod parent;
 mod report;
@@ -28,8 +29,8 @@ use crate::nested;
 use crate::plan::{FailOn, Refused};
 
 pub(crate) use door::through;
+pub(crate) use host::run;
 pub(crate) use kept::{OBJECTIVE, is_exec};
-pub(crate) use parent::run;
 
 use kept::{Answer, Folder, Objective};
 
@@ -227,7 +228,7 @@ fn agent_session(stored: &Stored) -> Result<Option<String>, JournalError> {
                 && entry.about.job.is_none()
                 && let Record::RunBound(bound) = entry.record
             {
-                found = bound.external_session.map(Into::into).or(found);
+                found = bound.external_session.or(found);
             }
         }
     }

@@ -44,8 +44,7 @@ fn a_parent_that_was_killed_in_its_turn_is_resumed_with_one_wake() {
     assert!(prompts[1].starts_with("[fanin] You were interrupted in your last turn"), "{}", prompts[1]);
     assert!(prompts[1].contains("error{interrupted}"), "{}", prompts[1]);
     // What the agent told of its earlier life and had no end was closed as interrupted.
-    let closed =
-        place.events().iter().filter(|event| event["body"]["call"] == "mine").last().cloned().unwrap();
+    let closed = place.events().iter().rfind(|event| event["body"]["call"] == "mine").cloned().unwrap();
     assert_eq!((&closed["body"]["state"], &closed["body"]["interrupted"]), (&"error".into(), &true.into()));
 }
 

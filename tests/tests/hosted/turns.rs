@@ -175,7 +175,7 @@ fn a_limit_of_time_ends_it_and_names_what_is_not_finished() {
     let script = format!("{}; say 1 || say never", background(&["true", "sleep 61"]));
     let ended = place.run(&["exec", "-a", "keeps", "--timeout", "1s", &script]);
     assert_eq!(ended.code, Some(3), "{}", ended.err);
-    assert!(ended.err.contains("fanin: not finished: sleep 61"), "{}", ended.err);
+    assert!(ended.err.contains("error: not finished: sleep 61"), "{}", ended.err);
     assert!(ended.err.ends_with("fanin: exit 3 (deadline)\n"), "{}", ended.err);
     assert_eq!(place.alive(), Vec::<String>::new());
     // Within a turn it is the turn that is cut short.
