@@ -11,9 +11,7 @@ use std::sync::{Arc, OnceLock};
 use fanin_machine::{Bound, Command, Mono, Parent, Refusal, Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
 use fanin_protocol::process::TOKEN_VARIABLE;
-use fanin_protocol::{
-    Fence, JobId, JobKind, Lifetime, MessageId, PARENT_VARIABLE, ParentMark, Spec, text,
-};
+use fanin_protocol::{Fence, JobId, JobKind, Lifetime, MessageId, PARENT_VARIABLE, ParentMark, Spec, text};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;

@@ -103,7 +103,9 @@ fn hint(code: &str) -> Option<&'static str> {
         "too_many_calls" => "wait for the answers of those that are open, then call again",
         "too_fast" => "do not call in a loop: launch what there is to do once, and wait for its result",
         "ending" => "connect again; nothing was started",
-        "spawn_total" => "do the rest yourself, or start this server again: the number is for one connection",
+        "spawn_total" => {
+            "do the rest yourself: the number is for one connection, and for all of them of a parent that fanin hosts"
+        }
         "not_accepted" => "wait for the result; what is missing then can be a new job",
         "output_not_kept" => "the excerpt in the result is all that is left",
         "busy" => "call again in a moment",

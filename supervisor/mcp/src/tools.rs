@@ -108,7 +108,7 @@ impl Name {
                            Without ids it waits for all that you have in the background."
                 .to_owned(),
             Self::Jobs => format!(
-                "Without `job`: lists the jobs of this connection, oldest first. With `job`: reads a page of what that job put \
+                "Without `job`: lists the jobs that you have launched, oldest first. With `job`: reads a page of what that job put \
                  out, from byte `offset` on; `next_offset` of the answer is the next one. It takes no result. It is not \
                  for waiting: {POLL}"
             ),

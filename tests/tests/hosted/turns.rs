@@ -268,3 +268,41 @@ fn what_cannot_be_a_parent_is_refused_and_leaves_nothing() {
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "kept nowhere\n"), "{}", ended.err);
     assert!(!place.path(".state/runs").exists());
 }
+
+// SEC-5: a worker that finds the way to its parent's tools does not get in.
+#[test]
+fn a_worker_does_not_come_in_by_the_door_of_its_parent() {
+    let place = Place::new();
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"w","version":"1"}}}"#;
+    fs::write(place.path("hello"), format!("{hello}\n")).unwrap();
+    // Without its marks, too.
+    let come_in = |clean: &str, to: &str| {
+        format!("{clean} {FANIN} mcp --door .state/runs/ses_*/door.sock < hello > {to}")
+    };
+    let lines = [come_in("", "marked"), come_in("env -i", "clean")];
+    let script = format!("{}; say 1 || say closing", background(&[&lines[0], &lines[1]]));
+    let ended = place.exec(&script);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "closing\n"), "{}", ended.err);
+    for answer in ["marked", "clean"] {
+        assert_eq!(fs::read_to_string(place.path(answer)).unwrap(), "", "{answer}");
+    }
+    let outside = ended.err.matches("stays outside: it is part of a job").count();
+    assert_eq!(outside, 2, "{}", ended.err);
+}
+
+// An agent that asks is let at our tools whatever its rights, by their whole names and by nothing that only begins so.
+#[test]
+fn our_tools_are_allowed_under_any_rights_and_nothing_that_only_looks_like_them() {
+    let place = Place::new();
+    let asked = [
+        "mcp__fanin__subagent other",
+        "fanin_jobs unsaid",
+        "fanin_jobs execute",
+        "mcp__fanin__subagent&&rm other",
+    ];
+    let script = asked.map(|asked| format!("ask-as {asked}")).join("; ");
+    let ended = place.run(&["exec", "-a", "keeps", "--rights", "read-only", &script]);
+    let told: Vec<&str> = ended.out.lines().collect();
+    let expected = ["the allow_once", "the allow_once", "the reject_once", "the reject_once"];
+    assert_eq!(told, expected, "{}", ended.err);
+}

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::thread;
 
 use fanin_mcp::{Parent, serve_parent};
-use fanin_protocol::SessionId;
+use fanin_process::{Ancestry, Table, own_mark};
+use fanin_protocol::ParentMark;
 use fanin_protocol::limits::{DOOR_CLIENTS_MAX, DOOR_PATH_BYTES_MAX, GATE_PAUSE, READ_BYTES};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
@@ -39,12 +40,12 @@ impl Door {
     /// # Errors
     ///
     /// The system's.
-    pub(crate) fn open(folder: Option<&Path>, session: &SessionId) -> io::Result<Self> {
+    pub(crate) fn open(folder: Option<&Path>) -> io::Result<Self> {
         let fits = |folder: &&Path| folder.join(NAME).as_os_str().len() <= DOOR_PATH_BYTES_MAX;
         let (folder, own) = match folder.filter(fits) {
             Some(folder) => (folder.to_owned(), None),
             None => {
-                let own = std::env::temp_dir().join(format!("fanin-{session}"));
+                let own = std::env::temp_dir().join(format!("fanin-{}", uuid::Uuid::new_v4().simple()));
                 // It must not be there: nobody else has prepared it for us.
                 DirBuilder::new().mode(0o700).create(&own)?;
                 (own.clone(), Some(own))
@@ -114,14 +115,22 @@ impl Door {
         }
     }
 
-    /// Decides who may come in: what runs as our user. What it may do is the host's word, the same for each: it is the
-    /// parent agent, or something that it has started.
+    /// Decides who may come in: what runs as our user, and is part of no job that we are not part of ourselves. What it may
+    /// do is the host's word, the same for each: it is the parent agent, or something that it has started, but no worker
+    /// (SEC-3, SEC-5).
     fn admit(&self, stream: &UnixStream) -> Result<(), &'static str> {
-        match stream.peer_cred() {
-            Ok(peer) if peer.uid() == self.uid => Ok(()),
-            Ok(_) => Err("it is another user's"),
-            Err(_) => Err("nobody can say whose it is"),
+        const UNKNOWN: &str = "nobody can say whose it is";
+        let peer = stream.peer_cred().map_err(|_| UNKNOWN)?;
+        if peer.uid() != self.uid {
+            return Err("it is another user's");
         }
+        let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).ok_or(UNKNOWN)?;
+        let depth = |mark: Option<&ParentMark>| mark.map_or(0, |mark| mark.depth);
+        let theirs = Ancestry::of(&Table::default(), pid).parent;
+        if depth(theirs.as_ref()) > depth(own_mark()) {
+            return Err("it is part of a job, and workers launch no workers");
+        }
+        Ok(())
     }
 }
 
@@ -172,22 +181,18 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn session() -> SessionId {
-        SessionId::from_uuid(uuid::Uuid::new_v4().into_bytes())
-    }
-
     #[tokio::test]
     async fn a_door_is_for_its_user_alone_and_goes_with_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         // What one that was killed has left.
         drop(std::os::unix::net::UnixListener::bind(folder.path().join(NAME)).unwrap());
-        let door = Door::open(Some(folder.path()), &session()).unwrap();
+        let door = Door::open(Some(folder.path())).unwrap();
         let mode = fs::metadata(door.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let came = tokio::join!(UnixStream::connect(door.path()), door.listener.accept());
         let (stream, _) = came.1.unwrap();
         assert_eq!(door.admit(&stream), Ok(()));
-        let mut stranger = Door::open(None, &session()).unwrap();
+        let mut stranger = Door::open(None).unwrap();
         stranger.uid = door.uid.wrapping_add(1);
         assert_eq!(stranger.admit(&stream), Err("it is another user's"));
         let (path, own) = (door.path().to_owned(), stranger.own.clone().unwrap());
@@ -200,7 +205,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let long = folder.path().join("x".repeat(DOOR_PATH_BYTES_MAX));
         fs::create_dir(&long).unwrap();
-        let door = Door::open(Some(&long), &session()).unwrap();
+        let door = Door::open(Some(&long)).unwrap();
         assert!(!door.path().starts_with(&long), "{:?}", door.path());
         assert_eq!(fs::metadata(door.path().parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
     }

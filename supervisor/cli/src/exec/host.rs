@@ -109,7 +109,7 @@ async fn host(
     let supervisor = supervisor(&prepared, folder).await?;
     let session = prepared.objective.session.clone();
     let parent = Parent::open(supervisor.clone(), session.clone()).await?;
-    let door = Door::open(folder.map(Folder::path), &session).map_err(DriveError::Folder)?;
+    let door = Door::open(folder.map(Folder::path)).map_err(DriveError::Folder)?;
     let stop = Arc::<StopSignal>::default();
     let cut = warden(&prepared, signals, (&supervisor, &stop), voice).begin();
     let (agents, rights) = (prepared.agents.clone(), prepared.rights);
@@ -265,8 +265,8 @@ fn name(job: &JobInfo) -> String {
 fn hosting(prepared: &Prepared, door: &Door, stop: Arc<StopSignal>) -> Result<Hosting, DriveError> {
     let mut spec = spec(&prepared.objective);
     // What it starts is as deep as we are.
-    if let Some(mark) = env::var_os(PARENT_VARIABLE).and_then(|mark| mark.into_string().ok()) {
-        spec.env.insert(PARENT_VARIABLE.to_owned(), mark);
+    if let Some(mark) = fanin_process::own_mark() {
+        spec.env.insert(PARENT_VARIABLE.to_owned(), mark.to_string());
     }
     let path = door.path().to_str().ok_or_else(|| {
         DriveError::Folder(io::Error::other("its path is no UTF-8, and an agent could not be told of it"))

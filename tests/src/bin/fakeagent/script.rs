@@ -93,7 +93,14 @@ impl Turn<'_> {
                 }
             }
             "work" => std::thread::sleep(Duration::from_millis(rest.parse().unwrap())),
-            "ask" => return self.ask(rest),
+            "ask" => {
+                let (id, kind) = rest.split_once(' ').unwrap();
+                return self.ask(id, &format!("run {id}"), kind);
+            }
+            "ask-as" => {
+                let (title, kind) = rest.split_once(' ').unwrap();
+                return self.ask(title, title, kind);
+            }
             "read" => {
                 let asked = json!({"sessionId": self.session, "path": "/x"});
                 let id = self.wire.request("fs/read_text_file", &asked);
@@ -182,10 +189,9 @@ impl Turn<'_> {
         self.update(&json!({"sessionUpdate": "tool_call_update", "toolCallId": id, "status": status}));
     }
 
-    /// `ID KIND`: asks for permission, and says what it was told.
-    fn ask(&mut self, rest: &str) -> Then {
-        let (id, kind) = rest.split_once(' ').unwrap();
-        let mut call = json!({"toolCallId": id, "title": format!("run {id}")});
+    /// Asks for permission, and says what it was told.
+    fn ask(&mut self, id: &str, title: &str, kind: &str) -> Then {
+        let mut call = json!({"toolCallId": id, "title": title});
         if kind != "unsaid" {
             call["kind"] = kind.into();
         }
