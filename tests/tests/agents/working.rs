@@ -138,3 +138,47 @@ async fn an_unknown_agent_is_refused_at_launch_with_those_that_there_are() {
     assert!(error.contains("there is no agent `opencod`; there are claude, codex, opencode"), "{error}");
     assert_eq!(place.records(&["job.queued"]).await, []);
 }
+
+// J-24
+#[tokio::test]
+async fn a_follow_up_is_the_next_prompt_after_the_turn_and_its_answer_is_the_output() {
+    let place = place().await;
+    let folder = tempfile::tempdir().unwrap();
+    let script = "say first; make ready; until go; tool a read; done a; say first";
+    let job = place.start(JobSpec::new("job", spec_in(folder.path(), script))).await;
+    soon(async {
+        while !folder.path().join("ready").exists() {
+            tokio::time::sleep(MS).await;
+        }
+    })
+    .await;
+    job.extend("tool b read; done b; say second").await.unwrap();
+    job.extend("say third").await.unwrap();
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    let entry = job.wait(STUCK).await.unwrap();
+    assert_eq!((entry.summary().as_str(), text(&entry)), ("completed", "third"));
+    let parts = ["a read: Pending Running Completed", "b read: Pending Running Completed"];
+    assert_eq!(place.parts().await, parts);
+    let late = job.extend("say never").await.unwrap_err();
+    assert_eq!(late.code(), "not_accepted");
+}
+
+// The prompt that failed has left nothing to follow up.
+#[tokio::test]
+async fn a_follow_up_to_a_turn_that_fails_is_counted_as_unanswered() {
+    let place = place().await;
+    let folder = tempfile::tempdir().unwrap();
+    let script = "make ready; until go; say so far; stop refusal";
+    let job = place.start(JobSpec::new("job", spec_in(folder.path(), script))).await;
+    soon(async {
+        while !folder.path().join("ready").exists() {
+            tokio::time::sleep(MS).await;
+        }
+    })
+    .await;
+    job.extend("say never").await.unwrap();
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    let entry = job.wait(STUCK).await.unwrap();
+    assert_eq!((entry.summary().as_str(), text(&entry)), ("error{failed refusal}", "so far"));
+    assert_eq!(entry.unanswered, 1);
+}

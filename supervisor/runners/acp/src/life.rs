@@ -4,9 +4,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fanin_supervisor::{RunContext, StopSignal, StopStage};
+use fanin_protocol::limits::{GATE_PAUSE, GATE_WAIT};
+use fanin_supervisor::{CallError, RunContext, StopSignal, StopStage};
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// Whose work it is.
 pub(crate) enum Life {
@@ -47,6 +48,31 @@ impl Life {
         match self {
             Self::Run(_) => None,
             Self::Parent { sign, .. } => Some(*sign.lock()),
+        }
+    }
+
+    /// Takes follow-ups from now on. A parent's words come with its turns.
+    pub(crate) fn listen(&self) {
+        match self {
+            Self::Run(context) => context.listen(),
+            Self::Parent { .. } => {}
+        }
+    }
+
+    /// The follow-up that came first, or `None`: then none is accepted any more.
+    pub(crate) async fn follow_up(&self) -> Option<Arc<str>> {
+        let Self::Run(context) = self else { return None };
+        let until = Instant::now() + GATE_WAIT;
+        loop {
+            match context.last_message().await {
+                Err(CallError::Busy) if Instant::now() < until => sleep(GATE_PAUSE).await,
+                Ok(words) => return words,
+                // One that was accepted counts as unanswered then.
+                Err(error) => {
+                    tracing::warn!(%error, "whether there is a follow-up is not known");
+                    return None;
+                }
+            }
         }
     }
 

@@ -112,6 +112,11 @@ impl Listener {
         self.heard.lock().voice.clone()
     }
 
+    /// Another prompt follows in the same run: what is said to it is another message.
+    pub(crate) fn ask_again(&self) {
+        self.heard.lock().is_cut = true;
+    }
+
     /// From now on it hears of this session.
     pub(crate) fn follow(&self, session: SessionId) {
         self.heard.lock().session = Some(session);

@@ -1,5 +1,5 @@
-//! A conversation with an agent: who it is, a session, prompts, and their answers. A job's has one prompt, a parent's as
-//! many as it has turns. Every step has a limit of time; that of the prompt is the run's own.
+//! A conversation with an agent: who it is, a session, prompts, and their answers. A job's has one prompt, and one for each
+//! follow-up that came meanwhile; a parent's has as many as it has turns. Every step has a limit of time; that of the prompt is the run's own.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -162,9 +162,21 @@ async fn converse(agent: &ConnectionTo<Agent>, listener: &Listener, question: Qu
         Err(trouble) => return Talked::Unprompted(trouble),
     };
     listener.follow(session.clone());
-    match ask(agent, listener.life(), session, prompt).await {
-        Ok((reason, was_cancelled)) => Talked::Answered { reason, was_cancelled },
-        Err(trouble) => Talked::Broken(trouble),
+    listener.life().listen();
+    let mut prompt = prompt;
+    loop {
+        match ask(agent, listener.life(), session.clone(), prompt).await {
+            // What was asked meanwhile is the next prompt (J-24).
+            Ok((StopReason::EndTurn, false)) => match listener.life().follow_up().await {
+                Some(words) => {
+                    listener.ask_again();
+                    prompt = words.as_ref().to_owned();
+                }
+                None => return Talked::Answered { reason: StopReason::EndTurn, was_cancelled: false },
+            },
+            Ok((reason, was_cancelled)) => return Talked::Answered { reason, was_cancelled },
+            Err(trouble) => return Talked::Broken(trouble),
+        }
     }
 }
 

@@ -68,7 +68,11 @@ impl Session {
             // What was done before cannot be known: the last word is what is asked for.
             self.turns.drain(..self.turns.len() - 1);
         }
-        let script = if self.turns.is_empty() { "say woken".to_owned() } else { self.turns.remove(0) };
+        // The last one is for every prompt that follows: whoever is asked again says it again.
+        let script = match self.turns.len() {
+            1 => self.turns[0].clone(),
+            _ => self.turns.remove(0),
+        };
         self.save();
         script
     }
