@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -218,16 +218,40 @@ impl Envelope {
 /// Encodes one thing after another, each into bytes of just its size: to grow those a little at a time takes longer than
 /// the encoding.
 #[derive(Debug, Default)]
-pub struct Encoder(Vec<u8>);
+pub struct Encoder {
+    room: Vec<u8>,
+    /// Where the next thing goes, and the size of the next block; 0 where each has memory of its own.
+    block: BytesMut,
+    next: usize,
+}
+
+/// The first block is for a few small things, the last for as many as come.
+const BLOCKS: std::ops::RangeInclusive<usize> = 2 * 1024..=64 * 1024;
 
 impl Encoder {
+    /// One for things that go together: those that are small share blocks of memory. A block is free again once the last
+    /// thing in it is.
+    pub fn for_batch() -> Self {
+        Self { next: *BLOCKS.start(), ..Self::default() }
+    }
+
     /// MessagePack with field names.
     ///
     /// # Errors
     ///
     /// [`rmp_serde::encode::Error`] where a value cannot be encoded, such as a path that is no UTF-8.
     pub fn encode(&mut self, value: &impl Serialize) -> Result<Bytes, rmp_serde::encode::Error> {
-        self.encode_here(value).map(Bytes::copy_from_slice)
+        let len = self.encode_here(value)?.len();
+        // What is large would leave much of a block unused.
+        if len > self.next / 4 {
+            return Ok(Bytes::copy_from_slice(&self.room));
+        }
+        if self.block.capacity() < len {
+            self.block = BytesMut::with_capacity(self.next);
+            self.next = (self.next * 2).min(*BLOCKS.end());
+        }
+        self.block.extend_from_slice(&self.room);
+        Ok(self.block.split().freeze())
     }
 
     /// As [`Encoder::encode`], for bytes that are not kept.
@@ -236,9 +260,9 @@ impl Encoder {
     ///
     /// As [`Encoder::encode`].
     pub fn encode_here(&mut self, value: &impl Serialize) -> Result<&[u8], rmp_serde::encode::Error> {
-        self.0.clear();
-        rmp_serde::encode::write_named(&mut self.0, value)?;
-        Ok(&self.0)
+        self.room.clear();
+        rmp_serde::encode::write_named(&mut self.room, value)?;
+        Ok(&self.room)
     }
 }
 
@@ -251,4 +275,31 @@ fn bounded<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Er
     let mut reader = rmp_serde::Deserializer::from_read_ref(bytes);
     reader.set_max_depth(NESTING_MAX);
     T::deserialize(&mut reader)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn things_of_a_batch_are_encoded_as_each_alone() {
+        let texts: Vec<String> = [3, 500, 0, 511, 600, 20_000].iter().map(|len| "x".repeat(*len)).collect();
+        let mut together = Encoder::for_batch();
+        // More than the largest block holds, all of it kept.
+        let encoded: Vec<(&String, Bytes)> =
+            texts.iter().cycle().take(2_000).map(|text| (text, together.encode(text).unwrap())).collect();
+        for (text, bytes) in encoded {
+            assert_eq!(bytes, Encoder::default().encode(text).unwrap(), "{}", text.len());
+            assert_eq!(rmp_serde::from_slice::<String>(&bytes).unwrap(), *text);
+        }
+    }
+
+    #[test]
+    fn small_things_lie_together_and_large_ones_alone() {
+        let mut encoder = Encoder::for_batch();
+        let mut encode = |len: usize| encoder.encode(&"x".repeat(len)).unwrap().as_ptr().addr();
+        let (one, large, next) = (encode(100), encode(10_000), encode(100));
+        assert_eq!(next - one, 102, "the header of such a text has two bytes");
+        assert!(large.abs_diff(one) > 2_048, "{large} is in the block of {one}");
+    }
 }

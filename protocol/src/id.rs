@@ -91,16 +91,23 @@ impl Repr {
         }
     }
 
-    fn write(&self, prefix: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The id in one piece, whoever takes it: a `String` that grows for its second piece is allocated twice.
+    fn write<R>(&self, prefix: &str, take: impl FnOnce(&str) -> R) -> Result<R, std::str::Utf8Error> {
         match self {
             Self::Random(bytes) => {
-                f.write_str(prefix)?;
-                f.write_str(std::str::from_utf8(&hex(bytes)).map_err(|_| fmt::Error)?)
+                let mut text = [0; PREFIX + 32];
+                let (start, digits) = text.split_at_mut(PREFIX);
+                start.copy_from_slice(prefix.as_bytes());
+                digits.copy_from_slice(&hex(bytes));
+                std::str::from_utf8(&text).map(take)
             }
-            Self::Given(text) => f.write_str(text),
+            Self::Given(text) => Ok(take(text)),
         }
     }
 }
+
+/// Bytes of each prefix.
+const PREFIX: usize = 4;
 
 /// As 32 lowercase hex digits.
 fn hex(bytes: &[u8; 16]) -> [u8; 32] {
@@ -166,13 +173,13 @@ macro_rules! id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.write($prefix, f)
+                self.0.write($prefix, |text| f.write_str(text)).map_err(|_| fmt::Error)?
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.write($prefix, f)
+                self.0.write($prefix, |text| f.write_str(text)).map_err(|_| fmt::Error)?
             }
         }
 
@@ -210,18 +217,7 @@ macro_rules! id {
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                match &self.0 {
-                    Repr::Random(bytes) => {
-                        // Each record and row that is stored names several.
-                        const LEN: usize = $prefix.len();
-                        let mut text = [0; LEN + 32];
-                        let (prefix, digits) = text.split_at_mut(LEN);
-                        prefix.copy_from_slice($prefix.as_bytes());
-                        digits.copy_from_slice(&hex(bytes));
-                        serializer.serialize_str(std::str::from_utf8(&text).map_err(ser::Error::custom)?)
-                    }
-                    Repr::Given(text) => serializer.serialize_str(text),
-                }
+                self.0.write($prefix, |text| serializer.serialize_str(text)).map_err(ser::Error::custom)?
             }
         }
 

@@ -315,7 +315,7 @@ enum Flow {
 /// What is to be committed, in the words of the journal.
 fn batch(taken: &mut Taken, after: Seq) -> Result<Batch, JournalError> {
     let wrong = |error: EncodeRowError| JournalError::Io(format!("a record cannot be encoded: {error}"));
-    let mut encoder = Encoder::default();
+    let mut encoder = Encoder::for_batch();
     let mut records = Vec::with_capacity(taken.released.out.records.len());
     for entry in &taken.released.out.records {
         records.push(Envelope::wrap_with(entry, &mut encoder).map_err(wrong)?);

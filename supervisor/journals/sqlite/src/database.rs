@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::hash::BuildHasherDefault;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
@@ -315,7 +316,7 @@ pub(crate) fn tail(connection: &Connection, layout: &Layout, meta: &Meta) -> Res
 }
 
 /// The checksum of each row by its place.
-pub(crate) type RowSums = HashMap<i64, u32>;
+pub(crate) type RowSums = HashMap<i64, u32, BuildHasherDefault<hash::OfPlace>>;
 
 /// All rows that are not retired, each checked, and the checksum of each.
 pub(crate) fn live(
@@ -324,7 +325,7 @@ pub(crate) fn live(
     meta: &Meta,
 ) -> Result<(Vec<Row>, RowSums), JournalError> {
     let sql = |error| unreadable(layout, &error);
-    let (mut rows, mut crcs) = (Vec::new(), HashMap::new());
+    let (mut rows, mut crcs) = (Vec::new(), RowSums::default());
     let mut found = Sum::default();
     let mut statement = connection
         .prepare("SELECT place, id, body, crc FROM live WHERE place BETWEEN ?1 AND ?2 ORDER BY place")

@@ -103,7 +103,7 @@ impl SqliteJournal {
             ballast,
             reader,
             pruning: Pruning::default(),
-            crcs: RowSums::new(),
+            crcs: RowSums::default(),
             notes,
             commits: 0,
             failed: None,
