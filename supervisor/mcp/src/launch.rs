@@ -52,6 +52,8 @@ pub(crate) async fn launch<H: Host>(
     let work = async {
         tokio::select! {
             biased;
+            // Before the result: nobody would hear it here.
+            () = running.turn_over() => Some(Ok(Returned::Backgrounded(Backgrounded::Promoted))),
             returned = call.returned(patience.limit()) => Some(returned),
             () = context.ct.cancelled() => None,
         }

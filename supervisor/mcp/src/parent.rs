@@ -8,7 +8,8 @@ use fanin_supervisor::{CallError, Session, SessionError, Supervisor};
 
 use crate::running::Running;
 
-/// A parent whose turns somebody hosts, while it has our tools over connections that come and go. Clones are the same.
+/// A parent whose turns somebody hosts, while it has our tools over connections that come and go. It is in no turn at first.
+/// Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Parent {
     pub(crate) running: Arc<Running>,
@@ -21,12 +22,25 @@ impl Parent {
     ///
     /// [`SessionError`].
     pub async fn open(supervisor: Supervisor, session: SessionId) -> Result<Self, SessionError> {
-        Ok(Self { running: Arc::new(Running::of(supervisor, session).await?) })
+        let parent = Self { running: Arc::new(Running::of(supervisor, session).await?) };
+        parent.end_turn();
+        Ok(parent)
     }
 
     /// Its session: its turns are the host's, and its wakes.
     pub fn session(&self) -> &Session {
         &self.running.session
+    }
+
+    /// A turn of it begins: calls may wait for results, and hand them over.
+    pub fn begin_turn(&self) {
+        self.running.set_turn(true);
+    }
+
+    /// Its turn is over: nobody hears what a call answers from now on. Calls that wait are answered without a result, which
+    /// is for whoever wakes the parent; what they launched goes on (BAR-12).
+    pub fn end_turn(&self) {
+        self.running.set_turn(false);
     }
 
     /// Ends it where nothing is to come: from then on nothing is launched over any connection. False where a job is not over

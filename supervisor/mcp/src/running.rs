@@ -7,7 +7,7 @@ use fanin_protocol::{Bounds, GroupId, JobId, Profile, Reason, SessionId};
 use fanin_supervisor::{
     CallError, Group, JobFilter, LaunchError, Session, SessionError, SessionOptions, Supervisor,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use crate::calls::{Delivery, Owed};
@@ -25,6 +25,8 @@ pub(crate) struct Running {
     groups: Mutex<Groups>,
     /// One answer at a time looks for what it could tell.
     telling: Mutex<()>,
+    /// The parent is in a turn, and hears what a call answers. Always so of one whose turns nobody sees.
+    in_turn: watch::Sender<bool>,
 }
 
 /// All groups, and whether there may be more.
@@ -64,7 +66,8 @@ impl Running {
         let options = SessionOptions { profile: Some(Profile::Agent), bounds: Some(bounds) };
         let session = supervisor.session_with(session, options).await?;
         let (groups, telling) = (Mutex::default(), Mutex::default());
-        Ok(Self { supervisor, session, groups, telling })
+        let in_turn = watch::Sender::new(true);
+        Ok(Self { supervisor, session, groups, telling, in_turn })
     }
 
     /// Launches, and notes the group that was launched or found.
@@ -87,6 +90,21 @@ impl Running {
             groups.all.push(group.clone());
         }
         Ok(launched)
+    }
+
+    /// The parent's turn begins, or is over.
+    pub(crate) fn set_turn(&self, is_open: bool) {
+        self.in_turn.send_replace(is_open);
+    }
+
+    /// Waits until the parent is in no turn.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only looks.
+    pub(crate) async fn turn_over(&self) {
+        // The sender is here, so that it ends with a turn alone.
+        let _ = self.in_turn.subscribe().wait_for(|in_turn| !in_turn).await;
     }
 
     /// Launches nothing more from now on, if nothing is to come of what was launched. True where that is so: nothing was

@@ -56,13 +56,15 @@ pub(crate) async fn wait<H: Host>(
     let work = async {
         tokio::select! {
             biased;
-            got = all(each) => Some(got),
-            () = context.ct.cancelled() => None,
+            // Before the results: nobody would hear them here.
+            () = running.turn_over() => Err("the turn is over, and the wait with it; nothing was stopped"),
+            got = all(each) => Ok(got),
+            () = context.ct.cancelled() => Err("the wait was cancelled; nothing was stopped"),
         }
     };
     match patience.wait(context, || running.tasks(&groups, &jobs), work).await {
-        Some(got) => answer(&running, got, (limit, server.host().is_woken()), delivery).await,
-        None => Ok(Reply::new("the wait was cancelled; nothing was stopped")),
+        Ok(got) => answer(&running, got, (limit, server.host().is_woken()), delivery).await,
+        Err(why) => Ok(Reply::new(why)),
     }
 }
 

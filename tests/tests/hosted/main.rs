@@ -122,6 +122,15 @@ impl Running {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
+    /// Waits until it has said so.
+    fn wait_for(&self, words: &str) {
+        let end = Instant::now() + PATIENCE;
+        while !fs::read_to_string(&self.files[1]).unwrap().contains(words) {
+            assert!(Instant::now() < end, "it never said {words:?}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     fn end(mut self) -> Ended {
         let end = Instant::now() + PATIENCE;
         let status = loop {

@@ -306,3 +306,32 @@ fn our_tools_are_allowed_under_any_rights_and_nothing_that_only_looks_like_them(
     let expected = ["the allow_once", "the allow_once", "the reject_once", "the reject_once"];
     assert_eq!(told, expected, "{}", ended.err);
 }
+
+// What a call answers once the turn is over, nobody hears: it waits no longer, and its result is a wake.
+#[test]
+fn a_call_that_is_open_when_the_turn_ends_becomes_a_wake() {
+    let place = Place::new();
+    for call in ["subagent", "wait_for_subagents"] {
+        let launch = |background: bool| {
+            let line = "touch begun && until [ -e go ]; do sleep 0.01; done; echo kept".replace("; ", "\n");
+            format!("subagent {}", serde_json::json!({ "shell": line, "background": background }))
+        };
+        let first = match call {
+            "subagent" => format!("ask-tool {}", launch(false)),
+            _ => format!("call {}; ask-tool wait_for_subagents", launch(true)),
+        };
+        for file in ["begun", "go"] {
+            let _ = fs::remove_file(place.path(file));
+        }
+        fs::write(place.path("prompts"), "").unwrap();
+        let script = format!("{first}; until begun; say left || say closing");
+        let running = place.start(&["exec", "-a", "keeps", &script]);
+        running.wait_for("it is woken when 1 job is over");
+        fs::write(place.path("go"), "").unwrap();
+        let ended = running.end();
+        assert_eq!((ended.code, ended.out.as_str()), (Some(0), "closing\n"), "{call}: {}", ended.err);
+        let prompts = place.prompts();
+        assert_eq!(prompts.len(), 2, "{call}: {prompts:?}");
+        assert!(prompts[1].contains("\nkept\n"), "{call}: {}", prompts[1]);
+    }
+}

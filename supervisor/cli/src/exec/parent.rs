@@ -190,7 +190,9 @@ impl Hosted<'_> {
         let Some(conversation) = &mut self.conversation else {
             return Ok(Turned::Badly(Failure::new(Cause::Failed, None, "no conversation"), false));
         };
+        self.parent.begin_turn();
         let answered = conversation.prompt(prompt).await;
+        self.parent.end_turn();
         if let Some(failure) = answered.failure {
             // Given back: they come again.
             drop(wakes);
@@ -261,8 +263,9 @@ impl Hosted<'_> {
             }
             if !jobs.is_empty() && !is_told {
                 is_told = true;
-                let jobs = if jobs.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", jobs.len()) };
-                self.voice.say(&format!("its turn is over; it is woken when {jobs} are over"));
+                let jobs =
+                    if jobs.len() == 1 { "1 job is".to_owned() } else { format!("{} jobs are", jobs.len()) };
+                self.voice.say(&format!("its turn is over; it is woken when {jobs} over"));
             }
             tokio::select! {
                 biased;
