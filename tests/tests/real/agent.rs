@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -78,6 +78,25 @@ impl Place {
             }
         }
         Some(place)
+    }
+
+    /// Gives the agent the tools of this `fanin`.
+    pub(crate) fn with_tools(self, fanin: &Path) -> Self {
+        // It can lie where nobody else may go.
+        let own = self.path("fanin");
+        fs::copy(fanin, &own).unwrap();
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut config = self.for_opencode();
+        config["mcp"] =
+            json!({"fanin": {"type": "local", "command": [own, "mcp"], "enabled": true, "timeout": 60_000}});
+        fs::write(self.path("project/opencode.json"), config.to_string()).unwrap();
+        let config = format!(
+            "{}[mcp_servers.fanin]\ncommand = '{}'\nargs = ['mcp']\nstartup_timeout_sec = 60\n",
+            self.for_codex(),
+            own.display()
+        );
+        fs::write(self.path("home/.codex/config.toml"), config).unwrap();
+        self
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -3,8 +3,10 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -13,10 +15,15 @@ use crate::responses;
 /// How the prompts of a host begin.
 pub(crate) const WOKEN: &str = "[fanin]";
 
+/// Tells calls apart.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
 /// What a request is answered with.
 pub(crate) enum Reply {
     Text(&'static str),
-    Calls(Vec<(&'static str, Value)>),
+    /// A text that takes so long.
+    After(Duration, &'static str),
+    Calls(Vec<(String, Value)>),
     /// A call whose arguments stop in the middle.
     Cut(&'static str, &'static str),
     Never,
@@ -25,32 +32,53 @@ pub(crate) enum Reply {
 /// A command that ends with the folder that it runs in.
 const LONG: &str = "while [ -e opencode.json ]; do sleep 0.2; done";
 
-fn long() -> (&'static str, Value) {
-    ("bash", json!({"command": LONG, "description": "long"}))
+fn long() -> (String, Value) {
+    ("bash".into(), json!({"command": LONG, "description": "long"}))
 }
 
-fn task(name: &str, prompt: &str, is_background: bool) -> (&'static str, Value) {
+fn task(name: &str, prompt: &str, is_background: bool) -> (String, Value) {
     let mut args =
         json!({"description": format!("job {name}"), "prompt": prompt, "subagent_type": "general"});
     if is_background {
         args["background"] = true.into();
     }
-    ("task", args)
+    ("task".into(), args)
 }
 
 /// Three jobs of a hosted parent, in the background.
-fn hosted() -> (&'static str, Value) {
+fn hosted() -> (String, Value) {
     let tasks = [2, 4, 6].map(|seconds| json!({"shell": format!("sleep {seconds} && echo slept {seconds}")}));
-    ("fanin_task_parallel", json!({"tasks": tasks, "background": true}))
+    ("fanin_task_parallel".into(), json!({"tasks": tasks, "background": true}))
 }
 
-fn reply(request: &Value) -> Reply {
+/// The calls that a question asks for: one after another, each once the one before was answered.
+fn next_call(request: &Value, calls: &[(String, Value)]) -> Option<(String, Value)> {
+    let messages = request["messages"].as_array().unwrap();
+    let asked = messages.iter().rposition(|message| message["role"] == "user")?;
+    let (name, arguments) =
+        calls.get(messages[asked..].iter().filter(|message| message["role"] == "tool").count())?;
+    // Each agent has its own names for the tools of others: they end with ours.
+    let tools = request["tools"].as_array().into_iter().flatten();
+    let names = tools.filter_map(|tool| tool["name"].as_str().or_else(|| tool["function"]["name"].as_str()));
+    let full = names.filter(|full| full.ends_with(name.as_str())).max_by_key(|full| full.len());
+    Some((full.unwrap_or(name).to_owned(), arguments.clone()))
+}
+
+/// The seconds that a worker's model is told to take.
+fn work(asked: &str) -> Option<Duration> {
+    let (_, seconds) = asked.split_once("WORK after ")?;
+    seconds.split_whitespace().next()?.parse().ok().map(Duration::from_secs)
+}
+
+fn reply(request: &Value, calls: &[(String, Value)]) -> Reply {
     let messages = request["messages"].as_array().unwrap();
     let is = |role: &str| messages.last().is_some_and(|message| message["role"] == role);
     let asked = messages.iter().rev().find(|message| message["role"] == "user").map(text).unwrap_or_default();
     let has = |words: &str| asked.contains(words);
     if request["model"] == "mock-small" {
         Reply::Text("A title")
+    } else if has("CALLS go") {
+        next_call(request, calls).map_or(Reply::Text("noted"), |call| Reply::Calls(vec![call]))
     } else if has("HELLO") {
         Reply::Text("AFTER ok")
     } else if is("tool") || has("<task id=") {
@@ -59,6 +87,11 @@ fn reply(request: &Value) -> Reply {
         Reply::Text("closing words")
     } else if has("HOSTED go") {
         Reply::Calls(vec![hosted()])
+    } else if has("THREE go") {
+        let child = |seconds: u32| task(&seconds.to_string(), &format!("WORK after {seconds} s"), true);
+        Reply::Calls([2, 4, 6].map(child).into())
+    } else if let Some(time) = work(&asked) {
+        Reply::After(time, "worked")
     } else if has("PARENT go") {
         Reply::Calls(vec![
             task("c", "WORK commands", false),
@@ -72,11 +105,14 @@ fn reply(request: &Value) -> Reply {
         Reply::Calls(vec![task("d", "WORK fast", true)])
     } else if let Some((_, file)) = asked.split_once("TOUCH go ") {
         let file = file.split_whitespace().next().unwrap_or_default();
-        Reply::Calls(vec![("bash", json!({"command": format!("touch {file}"), "description": "touch"}))])
+        Reply::Calls(vec![(
+            "bash".into(),
+            json!({"command": format!("touch {file}"), "description": "touch"}),
+        )])
     } else if has("ARGS go") {
         Reply::Cut("bash", "{\"command\": \"ec")
     } else if has("COMMANDS go") {
-        let long = || ("exec_command", json!({"cmd": LONG, "yield_time_ms": 30_000}));
+        let long = || ("exec_command".into(), json!({"cmd": LONG, "yield_time_ms": 30_000}));
         Reply::Calls(vec![long(), long()])
     } else if has("WORK commands") {
         Reply::Calls(vec![long(), long()])
@@ -96,40 +132,81 @@ fn text(message: &Value) -> String {
     }
 }
 
+/// A request as the model has seen it.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    pub(crate) request: Value,
+    pub(crate) at: Instant,
+    /// When its answer was written.
+    pub(crate) answered: Option<Instant>,
+}
+
+impl Seen {
+    /// True where a message of it has these words.
+    pub(crate) fn is_of(&self, words: &str) -> bool {
+        self.request["model"] == "mock-1" && self.said().iter().any(|text| text.contains(words))
+    }
+
+    /// Its messages.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.request["messages"].as_array().unwrap().iter().map(text).collect()
+    }
+
+    /// What tools have answered in it, in order.
+    pub(crate) fn answers(&self) -> Vec<String> {
+        let messages = self.request["messages"].as_array().unwrap().iter();
+        messages.filter(|message| message["role"] == "tool").map(text).collect()
+    }
+}
+
 /// The model at work.
 pub(crate) struct Model {
     pub(crate) port: u16,
-    requests: Arc<Mutex<Vec<Value>>>,
+    requests: Arc<Mutex<Vec<Seen>>>,
+    calls: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl Model {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let model = Self { port: listener.local_addr().unwrap().port(), requests: Arc::default() };
-        let requests = Arc::clone(&model.requests);
+        let model = Self {
+            port: listener.local_addr().unwrap().port(),
+            requests: Arc::default(),
+            calls: Arc::default(),
+        };
+        let (requests, calls) = (Arc::clone(&model.requests), Arc::clone(&model.calls));
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let (stream, requests) = (stream.unwrap(), Arc::clone(&requests));
+                let calls = calls.lock().unwrap().clone();
                 // That the other end is gone is how most of these end.
-                thread::spawn(move || answer(stream, &requests).ok());
+                thread::spawn(move || answer(stream, &requests, &calls).ok());
             }
         });
         model
     }
 
+    /// What it calls from now on where it is asked `CALLS go`, one call after another.
+    pub(crate) fn calls(&self, calls: &[(&str, Value)]) {
+        *self.calls.lock().unwrap() =
+            calls.iter().map(|(name, args)| ((*name).to_owned(), args.clone())).collect();
+    }
+
     /// True once there was a request whose last question has these words.
     pub(crate) fn was_asked(&self, words: &str) -> bool {
-        let requests = self.requests.lock().unwrap();
-        requests.iter().any(|request| {
-            let messages = request["messages"].as_array().unwrap();
-            request["model"] == "mock-1" && messages.iter().map(text).any(|text| text.contains(words))
-        })
+        self.requests.lock().unwrap().iter().any(|seen| seen.is_of(words))
+    }
+
+    /// The requests so far that have these words in a message.
+    pub(crate) fn seen(&self, words: &str) -> Vec<Seen> {
+        self.requests.lock().unwrap().iter().filter(|seen| seen.is_of(words)).cloned().collect()
     }
 
     /// The questions that began with these words and were answered, in order: one for each request whose last message is one.
     pub(crate) fn questions(&self, start: &str) -> Vec<String> {
         let requests = self.requests.lock().unwrap();
-        let of_parent = requests.iter().filter(|request| request["model"] == "mock-1");
+        let of_parent =
+            requests.iter().map(|seen| &seen.request).filter(|request| request["model"] == "mock-1");
         let last = of_parent.filter_map(|request| request["messages"].as_array()?.last());
         let asked = last.filter(|message| message["role"] == "user").map(text);
         asked.filter(|text| text.trim_start().starts_with(start)).collect()
@@ -138,16 +215,12 @@ impl Model {
     /// All messages of the last request whose last question has these words.
     pub(crate) fn last(&self, words: &str) -> String {
         let requests = self.requests.lock().unwrap();
-        let is_it = |request: &&Value| {
-            let messages = request["messages"].as_array().unwrap();
-            request["model"] == "mock-1" && messages.iter().map(text).any(|text| text.contains(words))
-        };
-        let request = requests.iter().rev().find(is_it).expect("the model was asked");
-        request["messages"].as_array().unwrap().iter().map(text).collect::<Vec<_>>().join("\n")
+        let seen = requests.iter().rev().find(|seen| seen.is_of(words)).expect("the model was asked");
+        seen.said().join("\n")
     }
 }
 
-fn answer(stream: TcpStream, requests: &Mutex<Vec<Value>>) -> std::io::Result<()> {
+fn answer(stream: TcpStream, requests: &Mutex<Vec<Seen>>, calls: &[(String, Value)]) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let (mut length, mut is_responses) = (0, false);
     loop {
@@ -173,8 +246,26 @@ fn answer(stream: TcpStream, requests: &Mutex<Vec<Value>>) -> std::io::Result<()
     }
     let request: Value = serde_json::from_slice(&body)?;
     let request = if is_responses { responses::as_chat(&request) } else { request };
-    let reply = reply(&request);
-    requests.lock().unwrap().push(request);
+    let reply = reply(&request, calls);
+    let place = {
+        let mut requests = requests.lock().unwrap();
+        requests.push(Seen { request, at: Instant::now(), answered: None });
+        requests.len() - 1
+    };
+    if let Reply::After(time, _) = &reply {
+        thread::sleep(*time);
+    }
+    write_reply(stream, reader, is_responses, reply)?;
+    requests.lock().unwrap()[place].answered = Some(Instant::now());
+    Ok(())
+}
+
+fn write_reply(
+    stream: TcpStream,
+    mut reader: BufReader<TcpStream>,
+    is_responses: bool,
+    reply: Reply,
+) -> std::io::Result<()> {
     let mut out = stream;
     write!(out, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")?;
     if is_responses {
@@ -186,13 +277,13 @@ fn answer(stream: TcpStream, requests: &Mutex<Vec<Value>>) -> std::io::Result<()
         write!(out, "data: {chunk}\n\n").and_then(|()| out.flush())
     };
     let call = |index: usize, name: &str, arguments: &str| {
-        let id = format!("call_{name}_{index}_{:p}", &raw const length);
+        let id = format!("call_{name}_{index}_{}", NEXT.fetch_add(1, Ordering::Relaxed));
         json!({"tool_calls": [{"index": index, "id": id, "type": "function",
             "function": {"name": name, "arguments": arguments}}]})
     };
     send(json!({"role": "assistant", "content": ""}), Value::Null)?;
     match reply {
-        Reply::Text(text) => {
+        Reply::Text(text) | Reply::After(_, text) => {
             send(json!({"content": text}), Value::Null)?;
             send(json!({}), "stop".into())?;
         }

@@ -16,20 +16,37 @@ pub(crate) fn as_chat(request: &Value) -> Value {
             _ => None,
         })
         .collect();
-    json!({"model": request["model"], "messages": messages})
+    let tools: Vec<Value> = request["tools"].as_array().into_iter().flatten().flat_map(names).collect();
+    json!({"model": request["model"], "messages": messages, "tools": tools})
+}
+
+/// A tool by its name, or those of a namespace by `NAMESPACE/NAME`.
+fn names(tool: &Value) -> Vec<Value> {
+    let named = |tool: &Value| tool["name"].as_str().unwrap_or_default().to_owned();
+    match tool["tools"].as_array() {
+        Some(tools) => {
+            let full = |inner| format!("{}/{}", named(tool), named(inner));
+            tools.iter().map(|inner| json!({"name": full(inner)})).collect()
+        }
+        None => vec![json!({"name": named(tool)})],
+    }
 }
 
 /// Writes a whole answer.
 pub(crate) fn write(out: &mut impl Write, reply: &Reply) -> io::Result<()> {
     let items: Vec<Value> = match reply {
-        Reply::Text(text) => {
+        Reply::Text(text) | Reply::After(_, text) => {
             vec![json!({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
             "content": [{"type": "output_text", "text": text, "annotations": []}]})]
         }
         Reply::Calls(calls) => {
-            let call = |(nth, (name, arguments)): (usize, &(&str, Value))| {
-                json!({"id": format!("fc_{nth}"), "type": "function_call", "status": "completed",
-                    "call_id": format!("call_{nth}"), "name": name, "arguments": arguments.to_string()})
+            let call = |(nth, (name, arguments)): (usize, &(String, Value))| {
+                let mut call = json!({"id": format!("fc_{nth}"), "type": "function_call", "status": "completed",
+                    "call_id": format!("call_{nth}"), "name": name, "arguments": arguments.to_string()});
+                if let Some((namespace, name)) = name.split_once('/') {
+                    (call["namespace"], call["name"]) = (namespace.into(), name.into());
+                }
+                call
             };
             calls.iter().enumerate().map(call).collect()
         }
