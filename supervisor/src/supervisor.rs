@@ -239,7 +239,7 @@ impl Supervisor {
     /// [`CallError::Busy`].
     pub fn run_in(&self, mark: &ParentMark) -> Result<Option<KnownRun>, CallError> {
         self.living(&mark.job, |standing, lifetime| {
-            (&standing.place().session, lifetime) == (&mark.session, mark.lifetime)
+            (standing.session(), lifetime) == (&mark.session, mark.lifetime)
         })
     }
 

@@ -5,7 +5,6 @@ use std::fmt;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fanin_machine::Place;
 use fanin_protocol::limits::{DEPTH_MAX, RUN_TOKEN_BYTES_MAX};
 use fanin_protocol::{JobId, Lifetime, ParentMark, SessionId};
 
@@ -33,6 +32,9 @@ impl fmt::Debug for RunToken {
         f.write_str("RunToken(..)")
     }
 }
+
+/// Where a job stands: the session above, how far below it, and how far below it a job may be.
+pub(crate) type Place = (SessionId, u32, u32);
 
 /// A run that lives, as its supervisor knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,8 +64,8 @@ impl Standing {
         Self { place, secret: chance::secret(), is_over: AtomicBool::new(false) }
     }
 
-    pub(crate) const fn place(&self) -> &Place {
-        &self.place
+    pub(crate) const fn session(&self) -> &SessionId {
+        &self.place.0
     }
 
     /// The run has ended: nothing proves to be part of it any more.
@@ -87,13 +89,13 @@ impl Standing {
 
     /// The run as others may know it.
     pub(crate) fn known(&self, job: &JobId, lifetime: Lifetime) -> KnownRun {
-        let Place { session, depth, depth_max } = self.place.clone();
+        let (session, depth, depth_max) = self.place.clone();
         KnownRun { session, job: job.clone(), lifetime, depth, depth_max }
     }
 
     /// The mark of its job in a process that is itself part of `own`.
     pub(crate) fn mark(&self, job: &JobId, lifetime: Lifetime, own: Option<&ParentMark>) -> ParentMark {
-        let Place { session, depth, depth_max } = self.place.clone();
+        let (session, depth, depth_max) = self.place.clone();
         let (above, most) = own.map_or((0, DEPTH_MAX), |own| (own.depth, own.depth_max));
         ParentMark {
             session,
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
 
     fn standing() -> Standing {
-        Standing::new(Place { session: SessionId::parse("run").unwrap(), depth: 1, depth_max: 1 })
+        Standing::new((SessionId::parse("run").unwrap(), 1, 1))
     }
 
     #[test]

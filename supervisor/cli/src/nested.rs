@@ -16,7 +16,7 @@ use crate::plan::Refused;
 pub(crate) fn parent() -> Result<Option<ParentMark>, Refused> {
     let ours = ParentMark::read(env::var_os(PARENT_VARIABLE).as_deref());
     let parent = ours.map_err(|error| Refused::one(error.to_string()))?;
-    Ok(Ancestry { parent, ..Ancestry::default() }.within(Ancestry::above().clone()).parent)
+    Ok(Ancestry { parent, ..Ancestry::default() }.within(Ancestry::own().clone()).parent)
 }
 
 /// The job that this program is part of, where it may launch tasks that are one level deeper (SC-8).
@@ -39,7 +39,7 @@ pub(crate) fn parent_of_tasks(depth_max: u32) -> Result<Option<ParentMark>, Refu
 
 /// True where this program is part of a job, or claims to be.
 pub(crate) fn is_inside() -> bool {
-    env::var_os(PARENT_VARIABLE).is_some() || Ancestry::above().parent.is_some()
+    env::var_os(PARENT_VARIABLE).is_some() || Ancestry::own().parent.is_some()
 }
 
 /// What agents may do at the most that are started from here.
@@ -48,7 +48,7 @@ pub(crate) fn is_inside() -> bool {
 ///
 /// [`Refused`] where the variable in its own environment names no rights.
 pub(crate) fn rights() -> Result<Rights, Refused> {
-    Ok(most(env::var(RIGHTS_VARIABLE).ok().as_deref())?.min(Ancestry::above().rights))
+    Ok(most(env::var(RIGHTS_VARIABLE).ok().as_deref())?.min(Ancestry::own().rights))
 }
 
 fn most(variable: Option<&str>) -> Result<Rights, Refused> {

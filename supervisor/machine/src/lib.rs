@@ -64,4 +64,4 @@ pub use rows::{EncodeRowError, RestoreError, RowBody, RowChange};
 pub use state::{Facts, GroupKey, JobKey, SessionKey, State};
 pub use step::step;
 pub use stored::{GroupInfo, JobRow};
-pub use view::{Held, JobFilter, Named, Place};
+pub use view::{Held, JobFilter, Named};

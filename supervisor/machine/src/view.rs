@@ -33,17 +33,6 @@ pub struct JobFilter {
     pub limit: usize,
 }
 
-/// Where a job stands in its tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The session above.
-    pub session: SessionId,
-    /// How far below it: 1 for a job that the session launched.
-    pub depth: u32,
-    /// How far below it a job may be.
-    pub depth_max: u32,
-}
-
 /// What an id names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
@@ -130,20 +119,16 @@ impl State {
         self.info(key).ok_or_else(|| self.no_job(id))
     }
 
-    /// Where a life of a job stands in its tree.
+    /// The session above a life of a job, how far below it that is, and how far below it a job may be.
     ///
     /// # Errors
     ///
     /// [`Refusal::UnknownJob`], or that the id is in another life.
-    pub fn place_of(&self, id: &JobId, lifetime: Lifetime) -> Result<Place, Refusal> {
+    pub fn place_of(&self, id: &JobId, lifetime: Lifetime) -> Result<(SessionId, u32, u32), Refusal> {
         let node = Node::Job(exact(self, id, lifetime)?);
         let session =
             self.facts.root(node).and_then(|key| self.session(key)).ok_or_else(|| self.no_job(id))?;
-        Ok(Place {
-            session: session.id.clone(),
-            depth: self.facts.depth(node),
-            depth_max: session.bounds.depth,
-        })
+        Ok((session.id.clone(), self.facts.depth(node), session.bounds.depth))
     }
 
     /// What the jobs above a job are to do, nearest first. Closures have nothing to show.

@@ -10,7 +10,7 @@ use fanin_protocol::{PARENT_VARIABLE, ParentMark, RIGHTS_VARIABLE, Rights};
 use crate::shim::SUBCOMMAND;
 use crate::table::Table;
 
-/// What is said of a process by its own environment and by the processes above it, taken together.
+/// What is said of a process by the environment that it was started with and by the processes above it, taken together.
 ///
 /// A shim says whose job it holds in its own words, and nothing below it can change them. Every other process says it by
 /// the environment that it was started with. That may be forged, and then allows less, never more.
@@ -30,21 +30,22 @@ impl Default for Ancestry {
 }
 
 impl Ancestry {
-    /// What the processes above this one say. Looked up once: a process stays part of its jobs.
-    pub fn above() -> &'static Self {
-        static ABOVE: LazyLock<Ancestry> = LazyLock::new(|| {
+    /// That of this process. Looked up once: a process stays part of its jobs.
+    pub fn own() -> &'static Self {
+        static OWN: LazyLock<Ancestry> = LazyLock::new(|| {
             let table = Table::default();
             table.this().map_or_else(Ancestry::default, |pid| Ancestry::of(&table, pid))
         });
-        &ABOVE
+        &OWN
     }
 
-    /// What the processes above the one with this number say. Where they cannot be seen, that is nothing.
+    /// That of the process with this number, such as the one at the other end of a socket. Whoever asks makes sure that it
+    /// is still that one. What cannot be seen says nothing.
     pub fn of(table: &Table, pid: u32) -> Self {
         loop {
-            // Not again for ever: each time one of them has ended, and none comes between.
-            if let Some(above) = walk(table, pid) {
-                return above;
+            // Not again for ever: each time one of those above has ended, and none comes between.
+            if let Some(found) = walk(table, pid) {
+                return found;
             }
         }
     }
@@ -85,7 +86,7 @@ pub fn own_mark() -> Option<&'static ParentMark> {
     static OWN: LazyLock<Option<ParentMark>> = LazyLock::new(|| {
         let ours = ParentMark::read(std::env::var_os(PARENT_VARIABLE).as_deref());
         let own = Ancestry { parent: ours.ok().flatten(), ..Ancestry::default() };
-        own.within(Ancestry::above().clone()).parent
+        own.within(Ancestry::own().clone()).parent
     });
     OWN.as_ref()
 }
@@ -99,10 +100,10 @@ pub(crate) fn words<'v>(variable: impl Fn(&str) -> Option<&'v str>) -> impl Iter
     [(PARENT_VARIABLE, mark), (RIGHTS_VARIABLE, rights)].into_iter().filter_map(word)
 }
 
-/// One look at all that are above `pid`. `None` where it has to be repeated: one of them ended meanwhile, and so what was
+/// One look at `pid` and all that are above it. `None` where it has to be repeated: one of them ended meanwhile, and so what was
 /// further out was not seen.
 fn walk(table: &Table, pid: u32) -> Option<Ancestry> {
-    let (mut found, mut child, mut below) = (Ancestry::default(), pid, None);
+    let (mut found, mut child, mut below) = (said_by(table, pid), pid, None);
     loop {
         let Some(entry) = table.entry(child) else {
             // It has ended, or is not shown to us, as other users' may be.
@@ -188,7 +189,7 @@ mod tests {
                 (13, 12, &["fanin", "run"], &[]),
             ];
             assert_eq!(found(processes, 13), (Some("run/job/1/1".into()), Rights::ReadOnly), "{forged}");
-            assert_eq!(found(processes, 11), (None, Rights::Full), "{forged}");
+            assert_eq!(found(processes, 10), (None, Rights::Full), "{forged}");
         }
     }
 
@@ -202,7 +203,7 @@ mod tests {
             (14, 13, &["sh"], &["FANIN_PARENT=b/job/1/2"]),
         ];
         assert_eq!(found(processes, 14), (Some("b/job/1/2/2".into()), Rights::Edit));
-        assert_eq!(found(processes, 13), (Some("a/job/1/1/2".into()), Rights::Edit));
+        assert_eq!(found(processes, 12), (Some("a/job/1/1/2".into()), Rights::Edit));
     }
 
     // Without a shim: those above say it by what they were started with.
@@ -215,6 +216,7 @@ mod tests {
             (13, 12, &["fanin", "run"], &[]),
         ];
         assert_eq!(found(processes, 13), (Some("run/job/1/1".into()), Rights::Edit));
+        assert_eq!(found(processes, 11), (Some("run/job/1/1".into()), Rights::Edit), "itself");
     }
 
     #[test]
@@ -254,7 +256,7 @@ mod tests {
         let table = Table::default();
         assert_eq!(table.this(), Some(std::process::id()));
         let above = Ancestry::of(&table, std::process::id());
-        assert_eq!(above, *Ancestry::above());
+        assert_eq!(above, *Ancestry::own());
     }
 
     fn any_said() -> impl Strategy<Value = Ancestry> {

@@ -94,6 +94,8 @@ async fn an_agent_works_in_the_folder_of_its_task_with_an_environment_of_its_own
     let script = "env FANIN_PARENT";
     let entry = place.run(script).await;
     assert!(text(&entry).starts_with("parent/") && text(&entry).ends_with("/1"), "{}", text(&entry));
+    let entry = place.run("env FANIN_TOKEN").await;
+    assert!(text(&entry).starts_with(&format!("{}/", entry.job)), "it is the token of this job");
 }
 
 #[tokio::test]

@@ -95,6 +95,41 @@ fn no_mark_that_is_made_up_gets_a_run_beyond_the_depth_that_is_allowed() {
     assert!(!folder.path().join("started").exists());
 }
 
+// SEC-3, SEC-6: what proves to be part of a run is in the environment of its task, and nowhere else.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_token_of_a_run_is_written_nowhere() {
+    let folder = tempdir().unwrap();
+    let line = "echo \"$FANIN_TOKEN\" > token; cat /proc/[0-9]*/cmdline > lines; exit 3";
+    let ended = run(folder.path(), &["--json", "--junit", "junit.xml", line]);
+    let token = fs::read_to_string(folder.path().join("token")).unwrap();
+    let (job, secret) = token.trim().split_once('/').unwrap();
+    let outer: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((job, secret.len()), (outer["entries"][0]["job"].as_str().unwrap(), 64));
+    fs::remove_file(folder.path().join("token")).unwrap();
+    let group = outer["group"].as_str().unwrap();
+    for words in [&["events", "--json", group][..], &["show", "--json", group], &["ps", "--json", "--all"]] {
+        let shown = Running::start(fanin(folder.path(), words)).end();
+        assert!(!shown.stdout.contains(secret) && !shown.stderr.contains(secret), "{words:?}");
+    }
+    assert!(!ended.stdout.contains(secret) && !ended.stderr.contains(secret));
+    let mut folders = vec![folder.path().to_owned()];
+    let mut files = 0;
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            files += 1;
+            let has = fs::read(&path).unwrap().windows(secret.len()).any(|part| part == secret.as_bytes());
+            assert!(!has, "{} has the token", path.display());
+        }
+    }
+    assert!(files > 3, "the command lines, the report, and a store with its files");
+}
+
 #[test]
 fn the_limit_of_a_mark_is_that_of_its_tasks() {
     let folder = tempdir().unwrap();

@@ -5,8 +5,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fanin_process::{Ancestry, Table};
 use fanin_protocol::limits::DEPTH_MAX;
-use fanin_protocol::{AgentSpec, JobId, JobKind, Spec, Status};
+use fanin_protocol::{AgentSpec, JobId, JobKind, Lifetime, ParentMark, Spec, Status};
 use fanin_subprocess::SubprocessRunner;
 use fanin_supervisor::{JobSpec, Runner as _, Session, Supervisor};
 
@@ -142,13 +143,13 @@ fn only_commands_are_taken() {
     assert!(runner.check(&Spec::Command(fanin_protocol::CommandSpec::argv(["true"]))).is_ok());
 }
 
-/// The token of a job's newest run, which its command writes to this file.
-async fn token_in(folder: &tempfile::TempDir, name: &str) -> String {
+/// The line that a command writes to this file.
+async fn written(folder: &tempfile::TempDir, name: &str) -> String {
     let started = Instant::now();
     loop {
         match std::fs::read_to_string(folder.path().join(name)) {
-            Ok(token) if token.ends_with('\n') => return token.trim().to_owned(),
-            Ok(_) | Err(_) => assert!(started.elapsed() < LIMIT, "no token"),
+            Ok(line) if line.ends_with('\n') => return line.trim().to_owned(),
+            Ok(_) | Err(_) => assert!(started.elapsed() < LIMIT, "nothing was written"),
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -167,7 +168,7 @@ async fn a_token_proves_to_be_part_of_its_run_and_only_while_that_lives() {
     };
     let first = session.start(JobSpec::shell("a", line("a")).retries(1)).await.unwrap();
     let second = session.start(JobSpec::shell("b", line("b"))).await.unwrap();
-    let (a, b) = (token_in(&folder, "a").await, token_in(&folder, "b").await);
+    let (a, b) = (written(&folder, "a").await, written(&folder, "b").await);
     let run = supervisor.run_of(&a).unwrap().unwrap();
     assert_eq!((&run.job, run.lifetime), (first.id(), first.lifetime()));
     assert_eq!((run.session.to_string().as_str(), run.depth, run.depth_max), ("main", 1, DEPTH_MAX));
@@ -191,5 +192,29 @@ async fn a_token_proves_to_be_part_of_its_run_and_only_while_that_lives() {
     for old in [&*a, again.trim()] {
         assert_eq!(supervisor.run_of(old).unwrap(), None);
     }
+    supervisor.shutdown().await;
+}
+
+// SEC-3: a caller without a token is known by its process, also where it has dropped what its environment said.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_process_without_a_token_is_known_by_those_above_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (supervisor, session) = supervisor().await;
+    let file = folder.path().join("pid");
+    let inner = format!("echo $$ > {0}; while [ ! -e {0}.go ]; do sleep 0.01; done", file.display());
+    let line = format!("env -i PATH=\"$PATH\" sh -c '{inner}'; :");
+    let job = session.start(JobSpec::shell("a", line)).await.unwrap();
+    let pid: u32 = written(&folder, "pid").await.parse().unwrap();
+    let caller = Ancestry::of(&Table::default(), pid).parent.unwrap();
+    let run = supervisor.run_in(&caller).unwrap().unwrap();
+    assert_eq!((&run.job, run.lifetime), (job.id(), job.lifetime()));
+    let (stranger, _) = self::supervisor().await;
+    assert_eq!(stranger.run_in(&caller).unwrap(), None);
+    let earlier = ParentMark { lifetime: Lifetime(0), ..caller.clone() };
+    assert_eq!(supervisor.run_in(&earlier).unwrap(), None);
+    std::fs::write(folder.path().join("pid.go"), "").unwrap();
+    job.wait(LIMIT).await.unwrap();
+    assert_eq!(supervisor.run_in(&caller).unwrap(), None, "it is over");
     supervisor.shutdown().await;
 }
