@@ -271,7 +271,9 @@ impl RunContext {
     ///
     /// [`CallError`], where the supervisor is busy or closed. Nothing is known then.
     pub fn specs_above(&self) -> Result<Vec<Arc<Spec>>, CallError> {
-        let above = self.cell.core().look(|state| state.specs_above(&self.cell.job, self.cell.lifetime))?;
+        // Of what was committed before this run began, so that a slow disk keeps no agent from its start.
+        let RunCell { job, lifetime, .. } = &*self.cell;
+        let above = self.cell.core().look_now(|state| state.specs_above(job, *lifetime))?;
         above.map_err(CallError::Refused)
     }
 

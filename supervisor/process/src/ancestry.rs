@@ -1,7 +1,7 @@
 //! Whose child this process is, told by the processes above it. A process can drop or forge the marks in its own
 //! environment; it cannot take them from those above. It only looks, and what it finds narrows and never widens (SEC-3).
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::LazyLock;
 
@@ -92,11 +92,12 @@ pub fn own_mark() -> Option<&'static ParentMark> {
 }
 
 /// What a shim is told of its job, as words of its own, from the variables that the job is given.
-pub(crate) fn words<'v>(variable: impl Fn(&str) -> Option<&'v str>) -> impl Iterator<Item = OsString> {
+#[cfg(target_os = "linux")]
+pub(crate) fn words<'v>(variable: impl Fn(&str) -> Option<&'v str>) -> impl Iterator<Item = String> {
     // No other words than those that will be understood: a task may set any variable to anything.
     let mark = variable(PARENT_VARIABLE).filter(|mark| ParentMark::read(Some(OsStr::new(mark))).is_ok());
     let rights = variable(RIGHTS_VARIABLE).filter(|name| Rights::parse(name).is_some());
-    let word = |(name, value): (&str, Option<&str>)| Some(format!("{name}={}", value?).into());
+    let word = |(name, value): (&str, Option<&str>)| Some(format!("{name}={}", value?));
     [(PARENT_VARIABLE, mark), (RIGHTS_VARIABLE, rights)].into_iter().filter_map(word)
 }
 
@@ -237,6 +238,7 @@ mod tests {
         assert!(!is_parent(&gone, 9, 12) && is_parent(&gone, 11, 12));
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn a_shim_is_told_what_will_be_understood_and_nothing_else() {
         let told = |mark: &'static str, rights: &'static str| -> Vec<String> {
@@ -245,7 +247,7 @@ mod tests {
                 RIGHTS_VARIABLE => Some(rights),
                 _ => None,
             };
-            words(variable).map(|word| word.into_string().unwrap()).collect()
+            words(variable).collect()
         };
         assert_eq!(told("run/job/1/1", "edit"), ["FANIN_PARENT=run/job/1/1", "FANIN_RIGHTS=edit"]);
         assert_eq!(told("x", "much"), [""; 0]);
