@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -81,11 +81,8 @@ impl Place {
     }
 
     /// Gives the agent the tools of this `fanin`.
-    pub(crate) fn with_tools(self, fanin: &Path) -> Self {
-        // It can lie where nobody else may go.
-        let own = self.path("fanin");
-        fs::copy(fanin, &own).unwrap();
-        fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
+    pub(crate) fn with_tools(self, fanin: &str) -> Self {
+        let own = self.own(fanin);
         let mut config = self.for_opencode();
         config["mcp"] =
             json!({"fanin": {"type": "local", "command": [own, "mcp"], "enabled": true, "timeout": 60_000}});
@@ -145,15 +142,21 @@ impl Place {
         command
     }
 
-    /// A program of ours with these words, as who has no rights: what it starts is as well. Its configuration has the agent as
-    /// `name`, with all rights and its home in this place.
-    pub(crate) fn ours(&self, program: &str, (name, way): (&str, &str), words: &[&str]) -> Command {
+    /// A program of ours where everybody may go.
+    fn own(&self, program: &str) -> PathBuf {
         let own = self.path("ours");
         if !own.exists() {
             // As the agent's: it can lie where nobody else may go.
             fs::copy(program, &own).unwrap();
             fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
         }
+        own
+    }
+
+    /// A program of ours with these words, as who has no rights: what it starts is as well. Its configuration has the agent as
+    /// `name`, with all rights and its home in this place.
+    pub(crate) fn ours(&self, program: &str, (name, way): (&str, &str), words: &[&str]) -> Command {
+        let own = self.own(program);
         let quoted = |text: &str| serde_json::to_string(text).unwrap();
         let env: Vec<String> =
             self.variables().iter().map(|(name, value)| format!("{name} = {}", quoted(value))).collect();

@@ -13,7 +13,7 @@ use crate::model::Seen;
 
 /// A place of an agent with our tools.
 fn place(variable: &str) -> Option<Place> {
-    Some(Place::new(variable)?.with_tools(env!("CARGO_BIN_EXE_fanin").as_ref()))
+    Some(Place::new(variable)?.with_tools(env!("CARGO_BIN_EXE_program")))
 }
 
 /// Has the agent answer a question from its start to its end.
@@ -41,7 +41,7 @@ fn ask(place: &Place, words: &[&str], question: &str) {
 fn called(place: &Place, words: &[&str], calls: &[(&str, Value)]) -> Vec<Seen> {
     place.model.calls(calls);
     ask(place, words, "CALLS go");
-    let ours = place.path("fanin").into_os_string().into_string().unwrap();
+    let ours = place.path("ours").into_os_string().into_string().unwrap();
     until("the end of our server", || processes().iter().all(|line| !line.contains(&ours)));
     place.model.seen("CALLS go")
 }
