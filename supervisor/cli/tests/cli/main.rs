@@ -7,6 +7,8 @@ mod agents;
 #[cfg(test)]
 mod common;
 #[cfg(test)]
+mod damaged;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod doors;
@@ -32,6 +34,10 @@ mod nested;
 mod notice;
 #[cfg(test)]
 mod on_done;
+#[cfg(test)]
+mod place;
+#[cfg(test)]
+mod resumed;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
