@@ -252,19 +252,33 @@ fn the_machine_keeps_its_budgets() {
     assert_eq!(fanin_protocol::record::KINDS.len(), 20);
 
     let threads = ["guard.rs", "pump.rs", "log.rs", "sync.rs"];
-    let (mut plain, mut lines) = (0, 0);
+    // Decision 0054: types, what is folded and stored, and what is read. Everything else decides.
+    let form = [
+        "command.rs",
+        "effect.rs",
+        "evict.rs",
+        "fold.rs",
+        "rows.rs",
+        "state.rs",
+        "stored.rs",
+        "view.rs",
+        "why.rs",
+    ];
+    let (mut plain, mut lines, mut rules) = (0, 0, 0);
     for (path, text) in tree::files("supervisor/machine/src") {
         let file = path.trim_start_matches("supervisor/machine/src/");
         // A folder holds the rest of a file of its name, or tests.
         if file.ends_with(".rs") && !file.contains('/') && !threads.contains(&file) {
             let counted = counts(&text);
             (plain, lines) = (plain + counted.0, lines + counted.1);
+            rules += if form.contains(&file) { 0 } else { counted.1 };
         }
     }
-    assert!(lines > 1_000, "the machine is not read rightly");
+    assert!(rules > 1_000 && lines > rules + 1_000, "the machine is not read rightly");
+    assert!(rules <= 3_000, "{rules} lines of rules that say something (0009, 0054)");
     assert!(
-        lines <= 4_600,
-        "{lines} lines that say something, {plain} that are neither blank nor comment (0009, 0032)"
+        lines <= 5_300,
+        "{lines} lines that say something, {plain} that are neither blank nor comment (0009, 0054)"
     );
 }
 
