@@ -117,6 +117,7 @@ fn launch(
         is_fresh: true,
         joins_turn: false,
         policy: Policy::ALL,
+        edges: None,
         foreground: None,
         members,
     };
