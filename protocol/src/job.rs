@@ -50,6 +50,13 @@ pub enum Reason {
     },
     /// Queued: the supervisor starts nothing more, it is shutting down.
     Draining,
+    /// Queued: it needs others of its group, and these are not over (T-3).
+    Dependency {
+        /// How many of them are not over.
+        open: u32,
+        /// The first of them in launch order, eight at most.
+        first: Vec<JobId>,
+    },
     /// Queued: its last run failed, and the next try is not due yet.
     Backoff {
         /// Tries so far.
@@ -129,6 +136,7 @@ impl Reason {
         match self {
             Self::Slot { .. } => "slot",
             Self::Draining => "draining",
+            Self::Dependency { .. } => "dependency",
             Self::Backoff { .. } => "backoff",
             Self::Rate { .. } => "rate",
             Self::Circuit { .. } => "circuit",
@@ -158,6 +166,10 @@ impl fmt::Display for Reason {
                 list(f, held_by)
             }
             Self::Draining => f.write_str("the supervisor is shutting down and starts nothing more"),
+            Self::Dependency { open, first } => {
+                write!(f, "waits for {open} that it needs: ")?;
+                list(f, first)
+            }
             Self::Backoff { tries, .. } => {
                 write!(f, "waits before its next try; {tries} so far")
             }

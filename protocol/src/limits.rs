@@ -229,6 +229,21 @@ pub const RESULT_BYTES_MAX: usize = 256 * 1024;
 /// Entries of a combined result; above, only members that did not complete are listed.
 pub const RESULT_ENTRIES_MAX: usize = 1_000;
 
+/// Dependencies of a plan in all: what one step may have to follow where the first job fails (T-4).
+pub const EDGES_MAX: usize = 100_000;
+
+/// Names of a circle that a refusal shows: a longer one is told by its beginning.
+pub const CYCLE_NAMES_MAX: usize = 20;
+
+/// Jobs of which a job is told that needs them; beyond it those that completed are counted alone (T-3).
+pub const HANDED_JOBS_MAX: usize = 256;
+
+/// Output of all jobs that one needs, as it is handed over: a model reads it, and a variable of a command holds it (T-3).
+pub const HANDED_BYTES_MAX: usize = 64 * 1024;
+
+/// All that a command is told of the jobs that it needs, as JSON: below [`VARIABLE_BYTES_MAX`] with its name (T-3).
+pub const HANDED_JSON_BYTES_MAX: usize = 96 * 1024;
+
 /// Messages that wait in one inbox, or follow-ups that wait for one run: with the longest text each, 64 MiB (SC-12).
 pub const INBOX_MESSAGES_MAX: usize = 256;
 

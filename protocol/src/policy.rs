@@ -80,6 +80,8 @@ pub enum Threshold {
     NotOk,
     /// The deadline passed.
     Deadline,
+    /// A member that the whole group cannot do without was not started, since one that it needs did not complete (T-4).
+    Dependency,
 }
 
 impl Threshold {
@@ -89,6 +91,7 @@ impl Threshold {
             Self::Ok => "ok",
             Self::NotOk => "not_ok",
             Self::Deadline => "deadline",
+            Self::Dependency => "dependency",
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::envelope::{DecodeError, Encoder};
 use crate::id::{Fence, GroupId, JobId, Lifetime, LogId, MessageId, NodeId, Seq, SessionId};
 use crate::job::JobKind;
 use crate::part::ToolPart;
+use crate::plan::Edges;
 use crate::policy::{Policy, Threshold};
 use crate::private::Private;
 use crate::process::{Containment, Left};
@@ -138,6 +139,9 @@ pub struct JobEnded {
     /// What a stop took over (J-17).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Cause>,
+    /// Cause `dependency`: the member of its group, by its place, that did not complete and began it (T-4).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<u32>,
     /// Its host stopped before it did.
     #[serde(default)]
     pub interrupted: bool,
@@ -256,6 +260,9 @@ pub struct GroupSealed {
     pub members: Arc<[JobId]>,
     /// When the rest is stopped.
     pub policy: Policy,
+    /// Which of its members need others, where it is a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edges: Option<Arc<Edges>>,
     /// The turn whose end sealed it, where one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Fence>,

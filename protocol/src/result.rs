@@ -1,5 +1,6 @@
 //! The combined result of a group: what its parent gets, once.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
@@ -132,6 +133,9 @@ pub struct ResultEntry {
     pub code: Option<Code>,
     /// What a stop took over: a job cancelled while a timeout was stopping it says `timeout` here (J-17).
     pub after: Option<Cause>,
+    /// Of one that was never started because of its plan: the place of the job that did not complete (T-4).
+    #[serde(default)]
+    pub root: Option<u32>,
     /// The failure in words.
     pub message: Option<Arc<str>>,
     /// Tries that were started.
@@ -190,15 +194,15 @@ pub struct CombinedResult {
     pub nonce: u64,
 }
 
-mod hex {
+pub(crate) mod hex {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{number:016x}"))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         let digits = String::deserialize(deserializer)?;
         u64::from_str_radix(&digits, 16).map_err(D::Error::custom)
     }
@@ -218,39 +222,12 @@ impl CombinedResult {
             text::duration(self.duration_ms),
         );
         for entry in &self.entries {
-            self.write_entry(&mut out, entry);
+            entry.write_framed(self.nonce, &mut out);
         }
         if self.entries_omitted > 0 {
             let _ = writeln!(out, "({} more members are not listed)", self.entries_omitted);
         }
         out
-    }
-
-    fn write_entry(&self, out: &mut String, entry: &ResultEntry) {
-        let _ = write!(out, "[{}] {} {}", entry.index, entry.job, entry.summary());
-        if let Some(label) = &entry.label {
-            let _ = write!(out, " ({})", text::printable(label));
-        }
-        if let Some(message) = &entry.message {
-            let _ = write!(out, ": {}", text::one_line(message));
-        }
-        out.push('\n');
-        match &entry.output {
-            _ if entry.reference => out.push_str("(already delivered by a wait)\n"),
-            None => out.push_str("(no output)\n"),
-            Some(output) => {
-                let nonce = self.nonce;
-                let _ = writeln!(out, "<<<{nonce:016x} output of [{}]", entry.index);
-                for line in text::printable(&output.text).lines() {
-                    if line.contains(&format!("{nonce:016x}")) {
-                        out.push_str("\\ ");
-                    }
-                    out.push_str(line);
-                    out.push('\n');
-                }
-                let _ = writeln!(out, ">>>{nonce:016x}");
-            }
-        }
     }
 }
 
@@ -268,6 +245,46 @@ impl ResultEntry {
             (None, _) => self.status.to_string(),
             (Some(cause), None) => format!("{}{{{cause}}}", self.status),
             (Some(cause), Some(code)) => format!("{}{{{cause} {code}}}", self.status),
+        }
+    }
+
+    /// Writes the entry, with its output between marks that hold this number.
+    pub(crate) fn write_framed(&self, nonce: u64, out: &mut String) {
+        let _ = write!(out, "[{}] {} {}", self.index, self.job, self.summary());
+        if let Some(label) = &self.label {
+            let _ = write!(out, " ({})", text::printable(label));
+        }
+        if let Some(message) = &self.message {
+            let _ = write!(out, ": {}", text::one_line(message));
+        }
+        out.push('\n');
+        match &self.output {
+            _ if self.reference => out.push_str("(already delivered by a wait)\n"),
+            None => out.push_str("(no output)\n"),
+            Some(output) => {
+                let _ = writeln!(out, "<<<{nonce:016x} output of [{}]", self.index);
+                for line in text::printable(&output.text).lines() {
+                    if line.contains(&format!("{nonce:016x}")) {
+                        out.push_str("\\ ");
+                    }
+                    out.push_str(line);
+                    out.push('\n');
+                }
+                let _ = writeln!(out, ">>>{nonce:016x}");
+            }
+        }
+    }
+
+    /// Cuts its output to this many bytes.
+    pub fn shorten(&mut self, bytes: usize) {
+        let Some(output) = &mut self.output else { return };
+        if let Cow::Owned(cut) = text::excerpt(&output.text, bytes) {
+            output.text = cut.into();
+            output.truncated = true;
+        } else if output.text.len() > bytes {
+            // An excerpt too short for a mark is borrowed.
+            output.text = text::cut_front(&output.text, bytes).into();
+            output.truncated = true;
         }
     }
 

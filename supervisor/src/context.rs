@@ -11,7 +11,9 @@ use std::sync::{Arc, OnceLock};
 use fanin_machine::{Bound, Command, Mono, Parent, Refusal, Report, RunRef, Said};
 use fanin_protocol::limits::PROGRESS_BYTES_MAX;
 use fanin_protocol::process::TOKEN_VARIABLE;
-use fanin_protocol::{Fence, JobId, JobKind, Lifetime, MessageId, PARENT_VARIABLE, ParentMark, Spec, text};
+use fanin_protocol::{
+    Dependencies, Fence, JobId, JobKind, Lifetime, MessageId, PARENT_VARIABLE, ParentMark, Spec, text,
+};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -32,6 +34,7 @@ pub(crate) struct RunCell {
     pub(crate) job: JobId,
     pub(crate) lifetime: Lifetime,
     pub(crate) kind: JobKind,
+    needed: Option<Arc<Dependencies>>,
     pub(crate) stop: StopSignal,
     /// Its task, once there is one.
     pub(crate) task: OnceLock<AbortHandle>,
@@ -59,7 +62,7 @@ impl RunCell {
         run: RunRef,
         (job, lifetime): (JobId, Lifetime),
         (kind, output_max): (JobKind, u64),
-        standing: Option<Box<Standing>>,
+        (standing, needed): (Option<Box<Standing>>, Option<Arc<Dependencies>>),
     ) -> Self {
         let launcher = Launcher::new(Handle::inside(core), Parent::Run(run));
         let (stop, task) = (StopSignal::new(), OnceLock::new());
@@ -70,6 +73,7 @@ impl RunCell {
             job,
             lifetime,
             kind,
+            needed,
             stop,
             task,
             output: OutputPlace::new(lifetime, output_max),
@@ -275,6 +279,13 @@ impl RunContext {
         let RunCell { job, lifetime, .. } = &*self.cell;
         let above = self.cell.core().look_now(|state| state.specs_above(job, *lifetime))?;
         above.map_err(CallError::Refused)
+    }
+
+    /// What this job is told of those that it needs ([`JobSpec::after`](crate::JobSpec::after)): how each ended, and what
+    /// it put out, within bounds. `None` where it needs none. It is data of theirs: show it to a model as
+    /// [`Dependencies::to_text`] does.
+    pub fn dependencies(&self) -> Option<&Dependencies> {
+        self.cell.needed.as_deref()
     }
 
     /// Takes follow-ups from now on: what [`Supervisor::extend`](crate::Supervisor::extend) accepts is for

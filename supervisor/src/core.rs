@@ -405,7 +405,7 @@ impl Core {
     /// What the driver has to do for an effect, if anything; behind the gate.
     fn act(self: &Arc<Self>, state: &State, hosted: &mut Hosted, effect: Effect) -> Option<Act> {
         match effect {
-            Effect::Spawn { run, job, lifetime, spec, tag } => {
+            Effect::Spawn { run, job, lifetime, spec, needed, tag } => {
                 let output_max = match spec.as_deref() {
                     Some(Spec::Command(command)) => command.output_bytes_max,
                     Some(Spec::Agent(agent)) => agent.output_bytes_max,
@@ -415,7 +415,8 @@ impl Core {
                 let kind = (kind, output_max.unwrap_or(OUTPUT_BYTES_MAX));
                 let place = spec.as_ref().and_then(|_| state.place_of(&job, lifetime).ok());
                 let standing = place.map(|place| Box::new(Standing::new(place)));
-                let cell = Arc::new(RunCell::new(Arc::clone(self), run, (job, lifetime), kind, standing));
+                let told = (standing, needed);
+                let cell = Arc::new(RunCell::new(Arc::clone(self), run, (job, lifetime), kind, told));
                 let body = hosted.start(tag, Arc::clone(&cell));
                 Some(Act::Spawn { cell, body, spec })
             }

@@ -1,16 +1,18 @@
 //! Who launches, waits and is woken: what a session and the run of a job have in common, once.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_machine::{Answer, Launch, Launched, Member, Parent, Refusal, WaiterId, Wanted};
-use fanin_protocol::{JobId, Resume, Spec};
+use fanin_protocol::{Edges, JobId, Resume, Spec};
 
 use crate::body::Works;
 use crate::chance;
 use crate::core::{CallError, Core};
 use crate::handle::Handle;
 use crate::launched::{Group, Job};
+use crate::needs::Needs;
 use crate::offered::Offered;
 use crate::spec::{GroupOptions, JobSpec};
 use crate::wait::{self, WaitError, Waited, Waiter};
@@ -131,13 +133,14 @@ impl Launcher {
         joins_turn: bool,
         foreground: Option<WaiterId>,
     ) -> Result<Launched, LaunchError> {
-        let (members, works) = self.prepare(specs)?;
+        let (members, works, edges) = self.prepare(specs)?;
         let launch = Launch {
             parent: self.parent.clone(),
             is_fresh: options.id.is_none(),
             group: options.id.unwrap_or_else(chance::group_id),
             joins_turn,
             policy: options.policy,
+            edges,
             foreground,
             members,
         };
@@ -145,11 +148,12 @@ impl Launcher {
     }
 
     /// Looks at specs before anything exists of them, each as it comes: of very many there is never a second list.
-    fn prepare(&self, specs: impl IntoIterator<Item = JobSpec>) -> Result<(Vec<Member>, Works), LaunchError> {
+    fn prepare(&self, specs: impl IntoIterator<Item = JobSpec>) -> Result<Prepared, LaunchError> {
         let core = self.handle.core();
         let specs = specs.into_iter();
         let mut members = Vec::with_capacity(specs.size_hint().0);
         let mut works = Works::default();
+        let mut needs = Needs::default();
         for (index, job) in specs.enumerate() {
             if job.limits.retries.is_some_and(|retries| retries > 0) && !job.is_rerunnable() {
                 let problem =
@@ -167,6 +171,7 @@ impl Launcher {
             if let Some(id) = job.id.as_ref().filter(|_| job.again) {
                 core.look_for_left(id)?;
             }
+            needs.add(index, job.needs, job.on_failed);
             members.push(Member {
                 is_fresh: job.id.is_none(),
                 again: job.again,
@@ -178,7 +183,9 @@ impl Launcher {
             });
             works.push(job.work);
         }
-        Ok((members, works))
+        let edges =
+            needs.edges(&members).map_err(|problems| CallError::Refused(Refusal::BadPlan(problems)))?;
+        Ok((members, works, edges))
     }
 
     /// Waits until all of these jobs are over, and takes their results: they will not be part of a wake again. Jobs
@@ -264,6 +271,9 @@ impl Launcher {
         }
     }
 }
+
+/// What a launch is made of.
+type Prepared = (Vec<Member>, Works, Option<Arc<Edges>>);
 
 /// Looks at a spec before anything exists of it.
 fn check(core: &Core, index: usize, spec: &Spec) -> Result<(), LaunchError> {

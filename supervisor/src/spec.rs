@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_protocol::spec::{AgentSpec, CommandSpec, millis};
-use fanin_protocol::{Cause, GroupId, JobId, JobKind, JobLimits, Policy, Resume, SharedLimits, Spec};
+use fanin_protocol::{
+    Cause, GroupId, JobId, JobKind, JobLimits, OnFailedDependency, Policy, Resume, SharedLimits, Spec,
+};
 
 use crate::body::{Body, Start, Work};
 use crate::context::RunContext;
@@ -22,7 +24,42 @@ pub struct JobSpec {
     /// `None` for a closure.
     pub(crate) spec: Option<Arc<Spec>>,
     pub(crate) limits: SharedLimits,
+    pub(crate) needs: Vec<After>,
+    pub(crate) on_failed: OnFailedDependency,
     pub(crate) work: Option<Work>,
+}
+
+/// A job of the same call that another one needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum After {
+    /// By its id, or else its label.
+    Name(Arc<str>),
+    /// By its place in the call, from 0.
+    Place(u32),
+}
+
+impl From<&str> for After {
+    fn from(name: &str) -> Self {
+        Self::Name(name.into())
+    }
+}
+
+impl From<String> for After {
+    fn from(name: String) -> Self {
+        Self::Name(name.into())
+    }
+}
+
+impl From<JobId> for After {
+    fn from(id: JobId) -> Self {
+        Self::Name(id.to_string().into())
+    }
+}
+
+impl From<u32> for After {
+    fn from(place: u32) -> Self {
+        Self::Place(place)
+    }
 }
 
 /// Why a closure's work did not end well. Whatever is a [`std::error::Error`] turns into one with `?`; for a text, or
@@ -145,7 +182,16 @@ impl JobSpec {
 
     fn of(label: impl Into<Arc<str>>, spec: Option<Arc<Spec>>, work: Option<Work>) -> Self {
         let label = Some(label.into()).filter(|label| !label.is_empty());
-        Self { id: None, again: false, label, spec, limits: SharedLimits::default(), work }
+        Self {
+            id: None,
+            again: false,
+            label,
+            spec,
+            limits: SharedLimits::default(),
+            needs: Vec::new(),
+            on_failed: OnFailedDependency::Skip,
+            work,
+        }
     }
 
     /// The job's id; without one chance gives it. A known id answers the existing job (J-21).
@@ -232,6 +278,43 @@ impl JobSpec {
     #[must_use]
     pub fn limits(mut self, limits: JobLimits) -> Self {
         self.limits = limits.into();
+        self
+    }
+
+    /// The job needs others of the same call: it starts once they are over, and is told how they ended and what they put
+    /// out ([`RunContext::dependencies`]). Called again it adds to them. Members that need each other in a circle, or one
+    /// that is not there, are refused with all that is wrong.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fanin_supervisor::JobSpec;
+    ///
+    /// # async fn launch(session: &fanin_supervisor::Session) -> Result<(), fanin_supervisor::LaunchError> {
+    /// session
+    ///     .fan_out([
+    ///         JobSpec::run("schema", |_| async { Ok("id, name".into()) }),
+    ///         JobSpec::run("reader", |ctx| async move {
+    ///             let needed = ctx.dependencies().expect("it needs one");
+    ///             let schema = needed.entries[0].output.as_ref().map_or("", |output| &output.text);
+    ///             Ok(format!("reads {schema}").into())
+    ///         })
+    ///         .after(["schema"]),
+    ///     ])
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn after(mut self, jobs: impl IntoIterator<Item = impl Into<After>>) -> Self {
+        self.needs.extend(jobs.into_iter().map(Into::into));
+        self
+    }
+
+    /// What becomes of the job where one that it needs did not complete: it is skipped, unless this says otherwise.
+    #[must_use]
+    pub const fn on_failed_dependency(mut self, then: OnFailedDependency) -> Self {
+        self.on_failed = then;
         self
     }
 

@@ -35,6 +35,7 @@ pub fn pair(world: &World, op: &Op) -> String {
                 (false, _) => "new",
             };
             let call = if launching.foreground.is_some() { " in the foreground" } else { "" };
+            let verb = if launching.needs.is_empty() { verb } else { "plan" };
             format!("Launch {verb}{call}, {known}, {}", node(world, &launching.parent))
         }
         Op::Wait(_, wanted) => format!("Take {}", taken(world, wanted)),

@@ -88,11 +88,18 @@ pub fn state(world: &World, unfinished: bool) -> Kept {
     if ledger.open {
         // Those that wait for their next try, or for their kind, are looked at one by one.
         let is_plain = options.rate.is_none() && ledger.failed_starts <= 20;
+        let ready = |id: &SessionId, seen: &SessionSeen| {
+            let held = || {
+                ledger.lives().filter(|job| job.session == *id && job.ended.is_none() && ledger.is_held(job))
+            };
+            seen.queued > if ledger.plans == 0 { 0 } else { held().count() as u32 }
+        };
         let starved =
-            |(id, seen): &(&SessionId, &SessionSeen)| seen.queued > 0 && lending::is_free(world, id);
+            |(id, seen): &(&SessionId, &SessionSeen)| ready(id, seen) && lending::is_free(world, id);
         let starved =
             ledger.sessions.iter().find(starved).filter(|_| is_plain && *closing == 0 && !unfinished);
         ensure(starved.is_none(), "G8", || format!("{starved:?} waits while a slot is free"))?;
+        ledger.nobody_waits_in_vain().or_else(|broken| if unfinished { Ok(()) } else { Err(broken) })?;
         parent.nothing_is_late(world)?;
     } else {
         let left = parent.waits.values().find(|wait| wait.offer.is_none());
@@ -174,6 +181,12 @@ fn job_reason(world: &World, id: &JobId, job: &JobSeen, reason: &Reason) -> bool
             let is_due = is_full || ledger.failed_starts > 20 || world.unfinished;
             job.run.is_none() && run && is_due && fits && are_holders(world, held_by)
         }
+        Reason::Dependency { open, first } => {
+            let live = ledger.needs(job).filter(|needed| needed.ended.is_none());
+            let lives: Vec<_> = live.map(|needed| needed.lifetime).collect();
+            let is_one = |id: &JobId| ledger.jobs.get(id).is_some_and(|job| lives.contains(&job.lifetime));
+            job.runs == 0 && *open as usize == lives.len() && *open > 0 && first.iter().all(is_one)
+        }
         Reason::Backoff { tries, not_before_ms } => {
             job.run.is_none() && job.retry_at_ms == Some(*not_before_ms) && job.runs == *tries
         }
@@ -228,6 +241,7 @@ fn group_reason(world: &World, id: &GroupId, group: &GroupSeen, reason: &Reason)
         },
         Reason::Untaken => group.fired.is_some(),
         Reason::Slot { .. }
+        | Reason::Dependency { .. }
         | Reason::Backoff { .. }
         | Reason::Rate { .. }
         | Reason::Circuit { .. }

@@ -3,6 +3,7 @@
 //! It shares no code with the machine's fold, so that a mistake there cannot hide here, and it never looks at the
 //! machine's state.
 
+mod plans;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +11,8 @@ use std::sync::Arc;
 
 use fanin_protocol::record::{JobEnded, RunOutcome, StopTarget, TakenBy};
 use fanin_protocol::{
-    Bounds, Cause, CombinedResult, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, SessionId,
-    Status, ToolPart,
+    Bounds, Cause, CombinedResult, Edges, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy,
+    SessionId, Status, ToolPart,
 };
 
 /// All that was learned.
@@ -57,6 +58,8 @@ pub struct Ledger {
     pub retrying: u32,
     /// How often jobs were given more time.
     pub extended: u32,
+    /// Groups with edges, ever: jobs of a session may pass one that waits for others.
+    pub plans: u32,
     /// A rate holds jobs aside, so that they pass each other.
     pub is_rated: bool,
     /// Runs that may count as failed starts, ever: more than 20 may pause a kind.
@@ -146,6 +149,8 @@ pub struct GroupSeen {
     pub voided: bool,
     /// Its message was taken.
     pub taken: Option<TakenBy>,
+    /// Which of its members need others of them, once sealed.
+    pub edges: Edges,
 }
 
 /// A run.
@@ -173,7 +178,7 @@ impl Ledger {
 
     /// True where jobs may stand aside or behind their launch order.
     pub fn has_asides(&self, rated: bool) -> bool {
-        rated || self.retrying > 0 || self.failed_starts > 20
+        rated || self.retrying > 0 || self.failed_starts > 20 || self.plans > 0
     }
 
     /// The job in this life.

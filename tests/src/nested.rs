@@ -151,6 +151,7 @@ fn launch(jobs: &[Planned], parent: Option<usize>) -> Op {
         joins: false,
         foreground: None,
         policy: Policy::ALL,
+        needs: Vec::new(),
         kind: JobKind::Closure,
         limits: JobLimits::default(),
         jobs: jobs.iter().map(|job| id(job.name)).collect(),

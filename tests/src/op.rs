@@ -6,8 +6,8 @@ mod print;
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId, PartKind, PartState,
-    Policy, SessionId,
+    Bounds, Cause, Edges, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId,
+    OnFailedDependency, PartKind, PartState, Policy, SessionId,
 };
 
 pub use parse::{Script, script};
@@ -112,6 +112,8 @@ pub struct Launching {
     pub foreground: Option<WaiterId>,
     /// When the rest is stopped.
     pub policy: Policy,
+    /// Which of the jobs need others of them, by their places, and what becomes of them where one did not complete.
+    pub needs: Vec<(u32, Vec<u32>, OnFailedDependency)>,
     /// What the bodies are.
     pub kind: JobKind,
     /// Limits of each job.
@@ -148,6 +150,19 @@ pub enum Promoted {
     Job(JobId),
     /// Those of a group.
     Group(GroupId),
+}
+
+impl Launching {
+    /// Its edges, where it has any.
+    pub fn edges(&self) -> Option<Edges> {
+        let mut all = vec![(Vec::new(), OnFailedDependency::Skip); self.jobs.len()];
+        for (member, on, then) in &self.needs {
+            if let Some(of) = all.get_mut(*member as usize) {
+                *of = (on.clone(), *then);
+            }
+        }
+        Some(Edges::new(all)).filter(|edges| !edges.is_empty())
+    }
 }
 
 impl Wish {

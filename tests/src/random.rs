@@ -3,8 +3,8 @@
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, MessageId, NodeId, PartKind, PartState, Policy,
-    Resume, SessionId,
+    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, MessageId, NodeId, OnFailedDependency, PartKind,
+    PartState, Policy, Resume, SessionId,
 };
 
 use crate::broken::Broken;
@@ -221,7 +221,9 @@ fn launch(bits: &mut Bits, world: &World, names: &Names, joins: bool) -> Op {
         _ => Policy::ALL,
     };
     let group = if again && bits.one_in(2) { bits.of(known) } else { world.ledger.groups.len() };
+    let needs = if size > 1 && bits.one_in(3) { needs(bits, size) } else { Vec::new() };
     Op::Launch(Box::new(Launching {
+        needs,
         parent: parent(bits, world, names),
         group: names.groups[group].clone(),
         is_fresh: bits.one_in(2),
@@ -243,6 +245,22 @@ fn launch(bits: &mut Bits, world: &World, names: &Names, joins: bool) -> Op {
         },
         jobs: names.jobs.iter().skip(first).take(size).cloned().collect(),
     }))
+}
+
+/// What jobs need of those before them; now and then one that makes a circle.
+fn needs(bits: &mut Bits, size: usize) -> Vec<(u32, Vec<u32>, OnFailedDependency)> {
+    let then = OnFailedDependency::ALL;
+    let mut needs = Vec::new();
+    for member in 1..size as u32 {
+        let on: Vec<u32> = (0..member).filter(|_| bits.of(3) == 0).collect();
+        if !on.is_empty() {
+            needs.push((member, on, then[bits.pick([0, 0, 1, 2])]));
+        }
+    }
+    if bits.one_in(32) {
+        needs.insert(0, (0, vec![size as u32 - 1], OnFailedDependency::Skip));
+    }
+    needs
 }
 
 fn limit(bits: &mut Bits, world: &World, names: &Names) -> Op {

@@ -538,6 +538,7 @@ fn launch(launching: &Launching, parent: By) -> Launch {
         is_fresh: launching.is_fresh,
         joins_turn: launching.joins,
         policy: launching.policy,
+        edges: launching.edges().map(Arc::new),
         foreground: launching.foreground,
     }
 }

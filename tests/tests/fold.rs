@@ -48,6 +48,7 @@ fn sealed(id: &str, members: &[&str]) -> Record {
         parent: NodeId::Session(SessionId::parse("s").unwrap()),
         members: members.iter().map(|id| job(id)).collect(),
         policy: Policy::ALL,
+        edges: None,
         turn: None,
     }
     .into()

@@ -120,6 +120,7 @@ fn ended(job: JobId) -> Record {
         cause: None,
         code: None,
         after: None,
+        root: None,
         interrupted: false,
         unreaped: false,
         completed_anyway: false,

@@ -1,13 +1,15 @@
 //! Running an earlier run again: which of its tasks are run, and one result of both. It decides; the earlier run is read
 //! elsewhere.
 
-use std::borrow::Cow;
 use std::path::Path;
 
-use fanin_protocol::limits::{RESULT_BYTES_MAX, RESULT_ENTRIES_MAX, RESULT_ENTRY_BYTES_MAX};
+use fanin_protocol::limits::{
+    HANDED_JSON_BYTES_MAX, RESULT_BYTES_MAX, RESULT_ENTRIES_MAX, RESULT_ENTRY_BYTES_MAX,
+};
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
-    CombinedResult, Counts, GroupId, JobLimits, Outcome, Policy, ResultEntry, SessionId, Spec, Status, text,
+    CombinedResult, Counts, DEPENDENCIES_VARIABLE, Dependencies, GroupId, JobLimits, Outcome, Policy,
+    ResultEntry, SessionId, Spec, Status,
 };
 
 use crate::args::Flags;
@@ -63,6 +65,35 @@ fn rest(policy: Policy, carried: usize, left: usize) -> Policy {
     }
 }
 
+/// What tasks need, by their places among those that are run. What is carried has completed: nobody waits for it, and what
+/// it put out then is told beside what comes now.
+///
+/// # Errors
+///
+/// The place of a task that cannot be told, and why.
+pub(crate) fn renumber(tasks: &mut [Task]) -> Result<(), (usize, String)> {
+    let carried: Vec<Option<ResultEntry>> =
+        tasks.iter().map(|task| task.carried.as_ref().map(|carried| carried.entry.clone())).collect();
+    let mut ran = 0..;
+    let places: Vec<Option<u32>> =
+        tasks.iter().map(|task| task.carried.is_none().then(|| ran.next()).flatten()).collect();
+    let place = |at: u32| places.get(usize::try_from(at).ok()?).copied().flatten();
+    for (index, task) in tasks.iter_mut().enumerate() {
+        let met = task.depends.iter().filter_map(|at| carried.get(usize::try_from(*at).ok()?)?.clone());
+        let met = Dependencies { entries: met.collect(), ..Dependencies::default() };
+        if !met.is_empty() {
+            let told = met.to_json(HANDED_JSON_BYTES_MAX).map_err(|problem| (index, problem))?;
+            let env = match &mut task.spec {
+                Spec::Command(command) => &mut command.env,
+                Spec::Agent(agent) => &mut agent.env,
+            };
+            env.insert(DEPENDENCIES_VARIABLE.to_owned(), told);
+        }
+        task.depends = task.depends.iter().filter_map(|at| place(*at)).collect();
+    }
+    Ok(())
+}
+
 /// The result of no task at all, for [`merge`].
 pub(crate) fn nothing(group: &GroupId, session: &SessionId) -> CombinedResult {
     CombinedResult {
@@ -95,6 +126,8 @@ pub(crate) fn merge(mut ran: CombinedResult, members: &[Member]) -> CombinedResu
     for entry in &mut entries {
         let place = usize::try_from(entry.index).ok().and_then(|index| places.get(index));
         entry.index = place.copied().unwrap_or(entry.index);
+        let root = entry.root.and_then(|root| places.get(usize::try_from(root).ok()?));
+        entry.root = root.copied().or(entry.root);
     }
     for entry in carried {
         ran.counts.launched += 1;
@@ -107,7 +140,7 @@ pub(crate) fn merge(mut ran: CombinedResult, members: &[Member]) -> CombinedResu
     entries.sort_by_key(|entry| entry.index);
     entries.truncate(RESULT_ENTRIES_MAX);
     let share = share(members.len());
-    entries.iter_mut().for_each(|entry| shorten(entry, share));
+    entries.iter_mut().for_each(|entry| entry.shorten(share));
     ran.outcome = Outcome::of(ran.counts);
     ran.entries_omitted =
         ran.counts.launched.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
@@ -117,19 +150,6 @@ pub(crate) fn merge(mut ran: CombinedResult, members: &[Member]) -> CombinedResu
 /// What a result of so many tasks has of the output of each.
 pub(crate) fn share(tasks: usize) -> usize {
     RESULT_ENTRY_BYTES_MAX.min(RESULT_BYTES_MAX / tasks.max(1))
-}
-
-/// Cuts the output of an entry to this many bytes.
-pub(crate) fn shorten(entry: &mut ResultEntry, bytes: usize) {
-    let Some(output) = &mut entry.output else { return };
-    if let Cow::Owned(cut) = text::excerpt(&output.text, bytes) {
-        output.text = cut.into();
-        output.truncated = true;
-    } else if output.text.len() > bytes {
-        // An excerpt too short for a mark is borrowed.
-        output.text = text::cut_front(&output.text, bytes).into();
-        output.truncated = true;
-    }
 }
 
 #[cfg(test)]

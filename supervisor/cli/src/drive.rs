@@ -33,7 +33,10 @@ pub(crate) const SELF: &str = "/proc/self/exe";
 
 /// The job of a task, whoever wrote it.
 pub(crate) fn job(task: Task) -> JobSpec {
-    JobSpec::new(task.label, task.spec).limits(task.limits)
+    JobSpec::new(task.label, task.spec)
+        .limits(task.limits)
+        .after(task.depends)
+        .on_failed_dependency(task.on_failed_dependency)
 }
 
 /// Why a run could not be brought to its end.
@@ -257,6 +260,7 @@ async fn fire(
     plan: &mut Plan,
 ) -> Result<Fired, DriveError> {
     let (mut specs, mut seats) = (Vec::new(), Vec::new());
+    again::renumber(&mut plan.tasks).map_err(|(index, problem)| LaunchError::Rejected { index, problem })?;
     for mut task in std::mem::take(&mut plan.tasks) {
         seats.push((task.id.take(), task.carried.take()));
         if seats.last().is_some_and(|(_, carried)| carried.is_none()) {

@@ -13,7 +13,7 @@ use fanin_protocol::limits::{
     GROUP_MEMBERS_MAX, INPUT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, PROMPT_BYTES_MAX, RETRIES_MAX, RUN_SLOTS,
 };
 use fanin_protocol::spec::millis;
-use fanin_protocol::{CommandLine, JobLimits, Policy, Resume, text};
+use fanin_protocol::{CommandLine, JobLimits, OnFailedDependency, Policy, Resume, text};
 use toml::de::DeTable;
 
 use crate::args::Flags;
@@ -24,7 +24,7 @@ use reader::{Field, Problems, Section};
 
 const TOP_KEYS: [&str; 9] =
     ["description", "concurrency", "release", "deadline", "fail_on", "cwd", "env", "limits", "task"];
-const TASK_KEYS: [&str; 17] = [
+const TASK_KEYS: [&str; 19] = [
     "id",
     "label",
     "command",
@@ -42,6 +42,8 @@ const TASK_KEYS: [&str; 17] = [
     "retries",
     "resume",
     "output_bytes_max",
+    "depends",
+    "on_failed_dependency",
 ];
 const LIMIT_KEYS: [&str; 7] =
     ["timeout", "idle", "queue_timeout", "start_timeout", "total_timeout", "retries", "resume"];
@@ -191,10 +193,13 @@ fn tasks(
 ) -> Vec<Task> {
     let mut ids = Vec::with_capacity(sections.len());
     let mut tasks = Vec::with_capacity(sections.len());
+    let (mut needs, mut then) = (Vec::new(), Vec::new());
     for (n, section) in sections.iter().enumerate() {
         section.refuse_unknown(&TASK_KEYS, (&TOP_KEYS, "to the top, before the first [[task]]"), problems);
         let id = section.field("id").and_then(|field| field.string(problems));
         ids.push(id);
+        needs.push(section.field("depends").and_then(|field| field.strings(problems)).unwrap_or_default());
+        then.push(on_failed(section, problems));
         let draft = draft(section, n, id, folder, deadline, problems);
         match draft.map(|draft| common.task(draft, flags)) {
             Some(Ok(task)) => tasks.push(task),
@@ -206,7 +211,29 @@ fn tasks(
         let at = sections.get(n).map_or(0, |section| section.place("id"));
         problems.add(at, "id", problem);
     }
+    let (needs, wrong) = plan::dependencies(&ids, &needs);
+    for (n, problem) in wrong {
+        let at = sections.get(n).map_or(0, |section| section.place("depends"));
+        problems.add(at, "depends", problem);
+    }
+    // Where a task is missing there was a problem, and the places are of no use.
+    for ((task, depends), on_failed) in tasks.iter_mut().zip(needs).zip(then) {
+        (task.depends, task.on_failed_dependency) = (depends, on_failed);
+    }
     tasks
+}
+
+/// What becomes of a task where one that it needs does not complete.
+fn on_failed(section: &Section<'_, '_>, problems: &mut Problems<'_>) -> OnFailedDependency {
+    let Some(field) = section.field("on_failed_dependency") else { return OnFailedDependency::Skip };
+    if section.field("depends").is_none() {
+        field.wrong("it is for a task with `depends`", problems);
+    }
+    let Some(word) = field.string(problems) else { return OnFailedDependency::Skip };
+    OnFailedDependency::parse(word).unwrap_or_else(|| {
+        field.wrong(format!("`{word}` is not {}", plan::ON_FAILED), problems);
+        OnFailedDependency::Skip
+    })
 }
 
 /// The task at place `n`; `None` where it names nothing to run.

@@ -10,7 +10,7 @@ use fanin_acp::Agents;
 use fanin_mcp::{End, Host, Problem, ServeError, StartFailed, Task};
 use fanin_protocol::limits::{AGENT_DEPTH_MAX, AGENT_PROMPT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX};
 use fanin_protocol::spec::millis;
-use fanin_protocol::{JobLimits, LayoutError, Profile, Rights, SessionId, Spec, layout};
+use fanin_protocol::{JobLimits, LayoutError, OnFailedDependency, Profile, Rights, SessionId, Spec, layout};
 use fanin_sqlite::{Options, SqliteJournal};
 use fanin_supervisor::{JobSpec, StartError, Supervisor};
 
@@ -126,11 +126,18 @@ impl Host for Served {
         let id_problem = |(index, what)| Problem { index, key: "id".to_owned(), what };
         let mut problems: Vec<_> = plan::id_problems(&ids, "id").into_iter().map(id_problem).collect();
         let mut jobs = Vec::with_capacity(tasks.len());
+        let needs: Vec<_> = tasks.iter().map(|task| task.depends.clone()).collect();
+        let (mut needs, wrong) = plan::dependencies(&ids, &needs);
+        let depends_problem = |(index, what)| Problem { index, key: "depends".to_owned(), what };
+        problems.extend(wrong.into_iter().map(depends_problem));
         for (index, task) in tasks.into_iter().enumerate() {
             let mut found = Found { index, problems: Vec::new() };
+            let on_failed_dependency = found.on_failed(&task);
+            let depends = needs.get_mut(index).map(std::mem::take).unwrap_or_default();
             let made = found.draft(task, &base).and_then(|draft| {
                 let task = Common::default().task(draft, &Flags::default());
                 let task = task.map_err(|error| found.wrong(error.field, error.problem)).ok()?;
+                let task = plan::Task { depends, on_failed_dependency, ..task };
                 let may = found.look_for_agent(&task.spec, || self.agents())
                     && found.look_for_rights(&task.spec, self.hosted.as_ref().map(|hosted| hosted.rights));
                 may.then_some(task)
@@ -215,6 +222,19 @@ impl Found {
         let label = task.label.or_else(|| task.id.clone());
         let label = label.unwrap_or_else(|| plan::label(&what.text(), self.index));
         Some(Draft { id: task.id, label, what, cwd, env: task.env, limits, output_bytes_max })
+    }
+
+    /// What becomes of the task where one that it needs does not complete.
+    fn on_failed(&mut self, task: &Task) -> OnFailedDependency {
+        const KEY: &str = "on_failed_dependency";
+        let Some(word) = task.on_failed_dependency.as_deref() else { return OnFailedDependency::Skip };
+        if task.depends.is_empty() {
+            self.wrong(KEY, "it is for a task with `depends`");
+        }
+        OnFailedDependency::parse(word).unwrap_or_else(|| {
+            self.wrong(KEY, format!("use {}", plan::ON_FAILED));
+            OnFailedDependency::Skip
+        })
     }
 
     /// True where the task is for no agent, or for one that there is and that can be given its prompt.

@@ -10,7 +10,8 @@ use std::path::{self, Path, PathBuf};
 use fanin_protocol::limits::{GROUP_MEMBERS_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, RUN_SLOTS};
 use fanin_protocol::spec::{SpecError, millis};
 use fanin_protocol::{
-    AgentSpec, CommandLine, CommandSpec, GroupId, IdError, JobId, JobLimits, Policy, ResultEntry, Spec, text,
+    AgentSpec, CommandLine, CommandSpec, Edges, GroupId, IdError, JobId, JobLimits, OnFailedDependency,
+    Policy, ResultEntry, Spec, text,
 };
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ use crate::args::{Flags, Inline, RunArgs};
 use crate::each;
 use crate::exit::Exit;
 use crate::keep::Earlier;
-use crate::manifest;
+use crate::manifest::{self, reader};
 use what::What;
 
 /// What counts as failure of the whole run.
@@ -43,6 +44,12 @@ pub(crate) struct Task {
     pub(crate) spec: Spec,
     /// Its own limits of time.
     pub(crate) limits: JobLimits,
+    /// The places of those that it needs, among all tasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) depends: Vec<u32>,
+    /// What becomes of it where one of them does not complete.
+    #[serde(default)]
+    pub(crate) on_failed_dependency: OnFailedDependency,
     /// It completed in an earlier run and is not run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) carried: Option<Box<Carried>>,
@@ -181,7 +188,15 @@ impl Common {
         own.check()?;
         let limits = flag.or(own);
         limits.check()?;
-        Ok(Task { id: draft.id, label: draft.label, spec, limits, carried: None })
+        Ok(Task {
+            id: draft.id,
+            label: draft.label,
+            spec,
+            limits,
+            depends: Vec::new(),
+            on_failed_dependency: OnFailedDependency::Skip,
+            carried: None,
+        })
     }
 }
 
@@ -343,6 +358,60 @@ pub(crate) fn folder(text: &str, base: &Path) -> Result<PathBuf, String> {
 pub(crate) fn generated_id(n: usize) -> String {
     format!("task_{}", n + 1)
 }
+
+/// What the tasks of a group need, by the names that somebody wrote: their places, and all that is wrong by the place of
+/// the task (from 0). A task without an id is called by its generated one.
+pub(crate) fn dependencies(
+    ids: &[Option<&str>],
+    needs: &[Vec<String>],
+) -> (Vec<Vec<u32>>, Vec<(usize, String)>) {
+    let name = |n: usize| ids.get(n).copied().flatten().map_or_else(|| generated_id(n), ToOwned::to_owned);
+    let names: Vec<String> = (0..ids.len()).map(name).collect();
+    let mut places = HashMap::new();
+    for (place, name) in (0..).zip(&names) {
+        // One that is there twice has its own problem.
+        places.entry(name.as_str()).or_insert(place);
+    }
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut problems = Vec::new();
+    let mut find = |n: usize, needed: &str| {
+        let found = places.get(needed).copied();
+        if found.is_none() {
+            problems.push((n, unknown_task(needed, &known)));
+        }
+        found
+    };
+    let all: Vec<Vec<u32>> = needs
+        .iter()
+        .enumerate()
+        .map(|(n, needs)| needs.iter().filter_map(|needed| find(n, needed)).collect())
+        .collect();
+    let edges = Edges::new(all.iter().map(|on| (on.clone(), OnFailedDependency::Skip)));
+    for problem in edges.problems(ids.len()) {
+        let at = problem.member().and_then(|member| usize::try_from(member).ok()).unwrap_or(0);
+        let called = |place: u32| usize::try_from(place).map_or_else(|_| String::new(), name);
+        problems.push((at, problem.describe(called)));
+    }
+    (all, problems)
+}
+
+fn unknown_task(needed: &str, known: &[&str]) -> String {
+    let needed = text::one_line(needed);
+    // Of very short names each is near to any other.
+    match reader::nearest(&needed, known).filter(|_| needed.len() > 2) {
+        Some(near) => format!("there is no task `{needed}`; did you mean `{near}`?"),
+        None if known.len() <= NAMES_SHOWN => {
+            format!("there is no task `{needed}`; the tasks are {}", known.join(", "))
+        }
+        None => format!("there is no task `{needed}`"),
+    }
+}
+
+/// What may become of a task, as people are told.
+pub(crate) const ON_FAILED: &str = "\"skip\", \"run\" or \"fail_team\"";
+
+/// Names of tasks that a problem lists: more are no help.
+const NAMES_SHOWN: usize = 10;
 
 /// What is wrong with the ids of a group's tasks, by the place of the task (from 0): a bad one, one that is there
 /// twice, and one that clashes with a generated one. `noun` is what an id is called where it was written.

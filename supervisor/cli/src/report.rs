@@ -172,6 +172,9 @@ impl Report<'_> {
             (Some(Threshold::Deadline), Policy { at_ms: Some(ms), .. }) => {
                 format!("; the rest was stopped at the deadline of {}", show(Duration::from_millis(ms)))
             }
+            (Some(Threshold::Dependency), _) => {
+                "; the rest was stopped, since a task that it needs could not be started".to_owned()
+            }
             (Some(Threshold::Deadline), _) => "; the rest was stopped at the deadline".to_owned(),
         }
     }

@@ -117,7 +117,7 @@ impl<'r> Tasks<'r> {
                 output.truncated = !kept.is_whole || kept.text.len() > share;
                 output.text = text::excerpt(&kept.text, share).into();
             }
-            again::shorten(&mut entry, share);
+            entry.shorten(share);
             entry
         });
         CombinedResult { entries: entries.collect(), entries_omitted: 0, ..self.result.clone() }
@@ -142,6 +142,7 @@ impl<'r> Tasks<'r> {
             cause: info.cause,
             code: info.code,
             after: None,
+            root: None,
             message: info.message,
             runs: info.runs,
             interrupted: false,

@@ -17,6 +17,7 @@ pub(crate) fn entry(label: &str, status: Status, why: Option<(Cause, Option<Code
         cause: why.map(|(cause, _)| cause),
         code: why.and_then(|(_, code)| code),
         after: None,
+        root: None,
         message: None,
         runs: 1,
         interrupted: false,

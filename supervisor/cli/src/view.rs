@@ -228,6 +228,7 @@ mod tests {
             cause: why.map(|(cause, _)| cause),
             code: why.and_then(|(_, code)| code),
             after: None,
+            root: None,
             interrupted: false,
             unreaped: false,
             completed_anyway: false,

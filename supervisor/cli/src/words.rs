@@ -97,7 +97,7 @@ impl Words {
                     .unwrap_or_else(|| "timed out".to_owned()),
             },
             Cause::Budget => "its budget is used up".to_owned(),
-            Cause::Dependency => "a task it needs did not complete".to_owned(),
+            Cause::Dependency => because("skipped", end.message),
             Cause::Interrupted => "interrupted".to_owned(),
             Cause::User => "cancelled".to_owned(),
             Cause::Parent => "cancelled with its parent".to_owned(),

@@ -7,8 +7,9 @@ use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{Level, Usage};
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{
-    Bounds, BoundsError, Cause, Code, Containment, Fence, GroupId, JobId, JobKind, Left, Lifetime, LogId,
-    MessageId, Output, PartKind, PartState, Policy, Profile, Rights, SessionId, SharedLimits, Spec, Status,
+    Bounds, BoundsError, Cause, Code, Containment, Edges, Fence, GroupId, JobId, JobKind, Left, Lifetime,
+    LogId, MessageId, Output, PartKind, PartState, Policy, Profile, Rights, SessionId, SharedLimits, Spec,
+    Status,
 };
 
 use crate::clock::Mono;
@@ -174,6 +175,8 @@ pub struct Launch {
     pub joins_turn: bool,
     /// When the rest is stopped.
     pub policy: Policy,
+    /// Which of the jobs need others of them, where any does.
+    pub edges: Option<Arc<Edges>>,
     /// Who waits for the group from this step on: a foreground call. It joins no turn.
     pub foreground: Option<WaiterId>,
     /// The jobs in launch order.
@@ -614,6 +617,9 @@ pub enum Refusal {
     /// The policy cannot be met.
     #[error("{0}")]
     BadPolicy(String),
+    /// Members need what they cannot need. All that is wrong is named.
+    #[error("{}", .0.join("; "))]
+    BadPlan(Vec<String>),
     /// Too many jobs wait for a slot.
     #[error("queue full: {queued} jobs wait and {asked} more were asked for; at most {max} may wait")]
     QueueFull {
@@ -674,6 +680,7 @@ impl Refusal {
             Self::MessagesLeft(_) => "messages_left",
             Self::BadLimit(_) => "bad_limit",
             Self::BadPolicy(_) => "bad_policy",
+            Self::BadPlan(_) => "bad_plan",
             Self::QueueFull { .. } => "queue_full",
             Self::Draining => "draining",
             Self::NotOpen => "not_open",

@@ -1,5 +1,7 @@
 //! Giving out free slots: round robin over session trees, launch order inside one (SC-9).
 
+use std::sync::Arc;
+
 use fanin_protocol::record::RunStarted;
 use fanin_protocol::{Fence, NodeId};
 
@@ -8,7 +10,7 @@ use crate::effect::Effect;
 use crate::lend;
 use crate::out::Out;
 use crate::state::{Closing, Job, JobKey, SessionKey, State};
-use crate::{activity, circuit};
+use crate::{activity, circuit, plan};
 
 /// Puts a queued job in line.
 pub(crate) fn enqueue(state: &mut State, key: JobKey) {
@@ -113,5 +115,6 @@ fn start(state: &mut State, key: JobKey, out: &mut Out) {
     activity::start(state, key, fence);
     circuit::started(state, kind);
     let run = RunRef { node: RunNode::Job(key), fence };
-    out.effect(Effect::Spawn { run, job: id, lifetime, spec, tag: state.tag(key) });
+    let needed = plan::dependencies(state, key).map(Arc::new);
+    out.effect(Effect::Spawn { run, job: id, lifetime, spec, needed, tag: state.tag(key) });
 }

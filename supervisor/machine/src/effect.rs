@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fanin_protocol::{CombinedResult, JobId, Lifetime, MessageId, ResultEntry, Spec};
+use fanin_protocol::{CombinedResult, Dependencies, JobId, Lifetime, MessageId, ResultEntry, Spec};
 
 use crate::clock::Mono;
 use crate::command::{RunRef, WaiterId};
@@ -21,6 +21,8 @@ pub enum Effect {
         lifetime: Lifetime,
         /// What it shall do; `None` for a closure, which the host keeps.
         spec: Option<Arc<Spec>>,
+        /// What it is told of those that it needs; `None` where it needs none.
+        needed: Option<Arc<Dependencies>>,
         /// The host's mark.
         tag: u64,
     },

@@ -10,7 +10,7 @@ use crate::job::Ending;
 use crate::out::Out;
 use crate::state::{Closing, GroupKey, Job, JobKey, Node, SessionKey, Settings, State};
 use crate::stop::Intent;
-use crate::{dispatch, evict, group, job, launch, message, retry, run, session, stop, sweep, timer};
+use crate::{dispatch, evict, group, job, launch, message, plan, retry, run, session, stop, sweep, timer};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
 pub(crate) fn is_open(state: &State) -> bool {
@@ -175,7 +175,9 @@ fn requeue(state: &mut State, key: JobKey, out: &mut Out) {
         retry::restore(state, key);
     } else {
         launch::arm_queue_limit(state, key);
-        dispatch::enqueue(state, key);
+        if !plan::holds(state, key) {
+            dispatch::enqueue(state, key);
+        }
     }
 }
 

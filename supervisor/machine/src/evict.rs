@@ -326,7 +326,8 @@ mod tests {
         };
         let (parent, group, members) = (parent.clone(), group.clone(), jobs.clone().map(member).collect());
         let (is_fresh, joins_turn, policy, foreground) = (true, false, Policy::ALL, None);
-        let launch = Launch { parent, group, is_fresh, joins_turn, policy, foreground, members };
+        let edges = None;
+        let launch = Launch { parent, group, is_fresh, joins_turn, policy, edges, foreground, members };
         let mut out = go(state, Command::Launch(launch));
         let mut runs = Vec::new();
         loop {

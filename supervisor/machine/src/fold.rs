@@ -278,6 +278,7 @@ impl Facts {
             parent,
             members: Vec::new(),
             policy: Policy::ALL,
+            edges: None,
             sealed: false,
             sealed_at_ms: 0,
             counts: Counts::default(),
@@ -325,6 +326,7 @@ impl Facts {
             cause: body.cause,
             code: body.code,
             after: body.after,
+            root: body.root,
             interrupted: body.interrupted,
             unreaped: body.unreaped,
             completed_anyway: body.completed_anyway,
@@ -489,6 +491,7 @@ impl Facts {
         group.sealed = true;
         group.sealed_at_ms = ts_ms;
         group.policy = body.policy;
+        group.edges = body.edges.clone();
         let parent = group.parent;
         self.leave_turn(parent, key);
         Ok(self.about_group(key))

@@ -11,7 +11,7 @@ use crate::result;
 use crate::state::{Barrier, GroupKey, Phase, State};
 use crate::stop::Intent;
 use crate::timers::{Owner, Purpose};
-use crate::{job, quiet, sweep, timer, waiter};
+use crate::{job, plan, quiet, sweep, timer, waiter};
 
 /// Remembers from when on this epoch knows of a sealed group, and arms its deadline.
 pub(crate) fn arm(state: &mut State, key: GroupKey) {
@@ -21,10 +21,12 @@ pub(crate) fn arm(state: &mut State, key: GroupKey) {
         quiet_at: quiet::quiet_at(sealed_at),
         is_quiet: false,
         deadline_passed: false,
+        plan_failed: false,
         is_stopped: false,
     };
     state.memory.barriers.insert(key, barrier);
     quiet::watch(state);
+    plan::arm(state, key);
     let Some(group) = state.group(key) else { return };
     let sealed_at_ms = group.sealed_at_ms;
     if let Some(at_ms) = group.policy.at_ms {
@@ -62,6 +64,7 @@ fn stop_rest(state: &mut State, key: GroupKey) {
 fn fire(state: &mut State, key: GroupKey, out: &mut Out) {
     debug_assert!(state.facts.counts_hold(key), "the counts of a group are not those of its members");
     let barrier = state.memory.barriers.remove(&key);
+    state.memory.plans.remove(&key);
     let Some(payload) = result::combine(state, key, barrier) else { return };
     let payload = Arc::new(payload);
     let (group, counts) = (payload.group.clone(), payload.counts);
@@ -100,6 +103,7 @@ pub(crate) fn close_taken(state: &mut State, key: GroupKey, out: &mut Out) {
 /// What follows from a group that will never fire.
 pub(crate) fn voided(state: &mut State, key: GroupKey, out: &mut Out) {
     state.memory.barriers.remove(&key);
+    state.memory.plans.remove(&key);
     state.memory.timers.clear(Owner::Group(key));
     waiter::group_over(state, key, out);
     debug_assert!(!matches!(waiter::group_answer(state, key), Some(Answer::Group { .. })));

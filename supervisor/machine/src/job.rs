@@ -7,7 +7,7 @@ use crate::effect::{Effect, Forgotten};
 use crate::out::Out;
 use crate::state::{JobKey, Node, State, Unreaped};
 use crate::timers::Owner;
-use crate::{activity, message, run, stop, sweep, waiter};
+use crate::{activity, message, plan, run, stop, sweep, waiter};
 
 /// How a job ends.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +16,7 @@ pub(crate) struct Ending {
     cause: Option<Cause>,
     code: Option<Code>,
     after: Option<Cause>,
+    root: Option<u32>,
     interrupted: bool,
     unreaped: bool,
     completed_anyway: bool,
@@ -28,6 +29,7 @@ impl Ending {
             cause,
             code,
             after: None,
+            root: None,
             interrupted: false,
             unreaped: false,
             completed_anyway: false,
@@ -40,6 +42,11 @@ impl Ending {
 
     pub(crate) const fn cancelled(cause: Cause) -> Self {
         Self::new(Status::Cancelled, Some(cause), None)
+    }
+
+    /// One that it needs did not complete, and the member at this place began it (T-4).
+    pub(crate) const fn skipped(root: u32) -> Self {
+        Self { root: Some(root), ..Self::error(Cause::Dependency, None) }
     }
 
     pub(crate) const fn interrupted(self) -> Self {
@@ -106,16 +113,17 @@ pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out)
     let Some(job) = state.job(key) else { return };
     let (id, group) = (job.id.clone(), job.group);
     sweep::void_owed(state, Node::Job(key), out);
-    let Ending { status, cause, code, after, interrupted, unreaped, completed_anyway } = ending;
+    let Ending { status, cause, code, after, root, interrupted, unreaped, completed_anyway } = ending;
     out.record_of(
         state,
         key,
-        JobEnded { job: id, status, cause, code, after, interrupted, unreaped, completed_anyway },
+        JobEnded { job: id, status, cause, code, after, root, interrupted, unreaped, completed_anyway },
     );
     state.memory.timers.clear(Owner::Job(key));
     state.memory.force_at.remove(&key);
     waiter::run_over(state, key, out);
     state.memory.clocks.remove(&key);
+    plan::ended(state, key, group);
     state.memory.dirty.groups.push_back(group);
     if let Some(parent) = state.facts.parent(Node::Job(key)) {
         child_over(state, parent);

@@ -13,6 +13,7 @@ use crate::command::{Launch, Launched, Member, Refusal, Reply};
 use crate::dispatch;
 use crate::fold::Near;
 use crate::out::Out;
+use crate::plan;
 use crate::session;
 use crate::state::{Closing, GroupKey, Job, JobKey, Node, State};
 use crate::timer;
@@ -44,6 +45,7 @@ fn known_group(state: &State, request: &Launch, parent: Node) -> Result<Option<L
     let jobs: Vec<&Job> = group.members.iter().filter_map(|member| state.job(*member)).collect();
     // Ids that the caller left to chance differ at each call, so only what was asked for is compared.
     let same = group.policy == request.policy
+        && group.edges == request.edges
         && jobs.len() == request.members.len()
         && jobs.iter().zip(&request.members).all(|(job, member)| same_request(job, member));
     Ok(Some(Launched {
@@ -69,6 +71,7 @@ fn check(state: &State, request: &Launch, parent: Node) -> Result<(), Refusal> {
     }
     bounds::check(state, request, parent)?;
     request.policy.check(members).map_err(Refusal::BadPolicy)?;
+    plan::check(request)?;
     let mut seen = HashSet::new();
     for (index, member) in request.members.iter().enumerate() {
         if !member.is_fresh && !seen.insert(&member.id) {
@@ -95,7 +98,9 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
         Node::Session(key) => state.session(key),
         Node::Job(_) => None,
     };
-    let in_turn = request.joins_turn && session.is_some_and(|session| session.turn.is_some());
+    let in_turn = request.joins_turn
+        && request.edges.is_none()
+        && session.is_some_and(|session| session.turn.is_some());
     let joined = session
         .and_then(|session| session.turn_group)
         .filter(|_| in_turn)
@@ -109,14 +114,19 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
     let spawned = bounds::spawned(state, parent);
     let mut jobs = Vec::with_capacity(members);
     let (mut hint, mut newest) = (Near::Unknown, None);
+    let waits = |index| request.edges.as_ref().is_some_and(|edges| edges.of(index).is_some());
     for (index, member) in (first..).zip(request.members) {
         let Some(key) = queue(state, (parent, hint), &group, index, member, out) else { continue };
         let Some(job) = state.job(key) else { continue };
         jobs.push((job.id.clone(), job.lifetime));
         (hint, newest) = (Near::Group(job.group), Some(key));
+        // What needs others stands in line once they are over.
+        if !waits(index) {
+            dispatch::enqueue(state, key);
+        }
     }
     if !in_turn && let Some(key) = state.facts.group_key(&group) {
-        session::seal(state, key, request.policy, None, out);
+        session::seal(state, key, (request.policy, request.edges), None, out);
     }
     if let Some(newest) = newest {
         bounds::note_total(state, newest, spawned, out);
@@ -156,7 +166,6 @@ fn queue(
     );
     state.memory.tags.insert(key.index(), member.tag);
     arm_queue_limit(state, key);
-    dispatch::enqueue(state, key);
     Some(key)
 }
 

@@ -28,6 +28,7 @@ mod limit;
 pub mod log;
 mod message;
 mod out;
+mod plan;
 pub mod pump;
 mod quiet;
 mod repeats;

@@ -1,6 +1,7 @@
 //! Builds entries and combined results from the facts. Deterministic: the same facts give the same result.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use fanin_protocol::limits::{RESULT_BYTES_MAX, RESULT_ENTRIES_MAX, RESULT_ENTRY_BYTES_MAX};
 use fanin_protocol::result::EntryOutput;
@@ -8,7 +9,8 @@ use fanin_protocol::{
     Cause, CombinedResult, Counts, Outcome, Output, Policy, ResultEntry, Status, Threshold, text,
 };
 
-use crate::state::{Barrier, Group, GroupKey, Job, JobKey, State};
+use crate::plan;
+use crate::state::{Barrier, GroupKey, Job, JobKey, State};
 
 /// The combined result of a group.
 pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) -> Option<CombinedResult> {
@@ -46,7 +48,7 @@ pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) ->
         session: state.session(state.facts.root(group.parent)?)?.id.clone(),
         outcome: Outcome::of(group.counts),
         counts: group.counts,
-        stopped_by: stopped_by(state, group, not_ok),
+        stopped_by: stopped_by(state, key, not_ok),
         duration_ms,
         entries,
         entries_omitted: u32::try_from(omitted).unwrap_or(u32::MAX),
@@ -57,7 +59,8 @@ pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) ->
 
 /// The rule that stopped the rest, where it stopped anybody. It is read from how the members ended, so a crash between
 /// the stop and the fire does not change it.
-fn stopped_by(state: &State, group: &Group, not_ok: &[JobKey]) -> Option<Threshold> {
+fn stopped_by(state: &State, key: GroupKey, not_ok: &[JobKey]) -> Option<Threshold> {
+    let group = state.group(key)?;
     let ends = not_ok.iter().filter_map(|member| state.job(*member)?.ended);
     let stopped = ends.filter(|end| end.cause == Some(Cause::Group)).count();
     if stopped == 0 {
@@ -71,6 +74,8 @@ fn stopped_by(state: &State, group: &Group, not_ok: &[JobKey]) -> Option<Thresho
         Some(Threshold::Ok)
     } else if not_ok_max.is_some_and(|n| not_ok >= n) {
         Some(Threshold::NotOk)
+    } else if plan::has_failed(state, key) {
+        Some(Threshold::Dependency)
     } else {
         at_ms.map(|_| Threshold::Deadline)
     }
@@ -90,7 +95,8 @@ pub(crate) fn entry(state: &State, key: JobKey, share: usize) -> Option<ResultEn
         cause: end.and_then(|end| end.cause),
         code: end.and_then(|end| end.code),
         after: end.and_then(|end| end.after),
-        message: last.and_then(|last| last.message.clone()),
+        root: end.and_then(|end| end.root),
+        message: message(state, job),
         runs: job.runs,
         interrupted: end.is_some_and(|end| end.interrupted),
         completed_anyway: end.is_some_and(|end| end.completed_anyway),
@@ -110,6 +116,12 @@ pub(crate) fn entry(state: &State, key: JobKey, share: usize) -> Option<ResultEn
     Some(entry)
 }
 
+/// The failure of a job in words.
+pub(crate) fn message(state: &State, job: &Job) -> Option<Arc<str>> {
+    let said = job.last.as_ref().and_then(|last| last.details.as_ref()?.message.clone());
+    said.or_else(|| plan::message(state, job))
+}
+
 fn entry_output(job: &Job, output: &Output, max: usize) -> EntryOutput {
     let (text, cut) = match output.text.reveal() {
         Some(text) if text.len() <= max => (text.clone(), false),
@@ -126,7 +138,7 @@ fn entry_output(job: &Job, output: &Output, max: usize) -> EntryOutput {
 }
 
 /// A number that no member can guess: drawn from the epoch's seed and the place of the record to come.
-fn nonce(state: &State) -> u64 {
+pub(crate) fn nonce(state: &State) -> u64 {
     let mut hasher = DefaultHasher::new();
     (state.memory.settings.seed, state.facts.head.0).hash(&mut hasher);
     hasher.finish()

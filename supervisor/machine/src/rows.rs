@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fanin_protocol::envelope::Encoder;
 use fanin_protocol::{
-    About, Bounds, Cause, CombinedResult, Counts, GroupId, LogId, MessageId, NodeId, Policy, Record, RowKind,
-    Seq, SessionId,
+    About, Bounds, Cause, CombinedResult, Counts, Edges, GroupId, LogId, MessageId, NodeId, Policy, Record,
+    RowKind, Seq, SessionId,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -114,6 +114,8 @@ struct GroupRow {
     parent: Node,
     session: SessionKey,
     policy: Policy,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    edges: Option<Arc<Edges>>,
     sealed: bool,
     sealed_at_ms: u64,
     fired: Option<Arc<CombinedResult>>,
@@ -378,9 +380,21 @@ fn group_row(facts: &Facts, group: &Group) -> (String, Body) {
         // A job that has left the memory left its session with its members.
         Node::Job(key) => facts.jobs.get(key.index()).map_or(SessionKey(u32::MAX), |job| job.session),
     };
-    let (id, fired) = (group.id.clone(), group.fired.clone());
-    let row =
-        GroupRow { id, parent, session, policy, sealed, sealed_at_ms, fired, fired_at, voided, taken, void };
+    let (id, fired, edges) = (group.id.clone(), group.fired.clone(), group.edges.clone());
+    let row = GroupRow {
+        id,
+        parent,
+        session,
+        policy,
+        edges,
+        sealed,
+        sealed_at_ms,
+        fired,
+        fired_at,
+        voided,
+        taken,
+        void,
+    };
     (row.id.to_string(), Body::Group(row))
 }
 
@@ -487,6 +501,7 @@ impl Facts {
             parent,
             session,
             policy,
+            edges,
             sealed,
             sealed_at_ms,
             fired,
@@ -506,6 +521,7 @@ impl Facts {
                 parent,
                 members: Vec::new(),
                 policy,
+                edges,
                 sealed,
                 sealed_at_ms,
                 counts: Counts::default(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fanin_protocol::record::{GroupSealed, RunEnded, RunOutcome, RunStarted, SessionClosed, SessionOpened};
-use fanin_protocol::{Fence, JobId, NodeId, Policy, SessionId};
+use fanin_protocol::{Edges, Fence, JobId, NodeId, Policy, SessionId};
 
 use crate::command::{Refusal, Reply, RunNode, RunRef, SessionOpen};
 use crate::out::Out;
@@ -63,18 +63,24 @@ pub(crate) fn end_turn(state: &mut State, key: SessionKey, outcome: RunOutcome, 
 /// Seals the group of a turn that is over (BAR-6).
 pub(crate) fn seal_turn_group(state: &mut State, key: SessionKey, turn: Option<Fence>, out: &mut Out) {
     if let Some(open) = state.session(key).and_then(|session| session.turn_group) {
-        seal(state, open, Policy::ALL, turn, out);
+        seal(state, open, (Policy::ALL, None), turn, out);
     }
 }
 
 /// Seals a group with the members it has.
-pub(crate) fn seal(state: &mut State, key: GroupKey, policy: Policy, turn: Option<Fence>, out: &mut Out) {
+pub(crate) fn seal(
+    state: &mut State,
+    key: GroupKey,
+    (policy, edges): (Policy, Option<Arc<Edges>>),
+    turn: Option<Fence>,
+    out: &mut Out,
+) {
     let Some(group) = state.group(key) else { return };
     let members: Arc<[JobId]> =
         group.members.iter().filter_map(|member| state.job(*member)).map(|job| job.id.clone()).collect();
     let Some(parent) = state.facts.node_id(group.parent) else { return };
     let group = group.id.clone();
-    out.record(state, GroupSealed { group, parent, members, policy, turn });
+    out.record(state, GroupSealed { group, parent, members, policy, edges, turn });
     group::arm(state, key);
     state.memory.dirty.groups.push_back(key);
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::{
-    About, Bounds, Cause, Code, CombinedResult, Counts, Fence, GroupId, JobId, JobKind, JobLimits, Left,
-    Lifetime, LogId, MessageId, Output, Policy, RowKind, Seq, SessionId, SharedLimits, Spec, Status,
+    About, Bounds, Cause, Code, CombinedResult, Counts, Edges, Fence, GroupId, JobId, JobKind, JobLimits,
+    Left, Lifetime, LogId, MessageId, Output, Policy, RowKind, Seq, SessionId, SharedLimits, Spec, Status,
 };
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,7 @@ use crate::clock::{Clock, Mono};
 use crate::command::WaiterId;
 use crate::evict::Finished;
 use crate::lend::Lending;
+use crate::plan::Plan;
 use crate::repeats::Repeat;
 use crate::rows::Changes;
 use crate::sweep::Sweep;
@@ -311,6 +312,8 @@ pub(crate) struct End {
     pub(crate) code: Option<Code>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) after: Option<Cause>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) root: Option<u32>,
     pub(crate) interrupted: bool,
     pub(crate) unreaped: bool,
     pub(crate) completed_anyway: bool,
@@ -364,6 +367,7 @@ pub(crate) struct Group {
     pub(crate) parent: Node,
     pub(crate) members: Vec<JobKey>,
     pub(crate) policy: Policy,
+    pub(crate) edges: Option<Arc<Edges>>,
     pub(crate) sealed: bool,
     pub(crate) sealed_at_ms: u64,
     /// Cached from the members, changed only where one settles (BAR-1); `launched` is their number.
@@ -398,8 +402,8 @@ pub(crate) enum Phase {
 }
 
 impl Group {
-    /// Where the group is. `deadline_passed` is the one thing it cannot see in its own facts.
-    pub(crate) fn phase(&self, deadline_passed: bool) -> Phase {
+    /// Where the group is. `is_told` is what it cannot see in its own facts: a deadline passed, or the plan failed as a whole.
+    pub(crate) fn phase(&self, is_told: bool) -> Phase {
         let launched = self.counts.launched;
         let not_ok = self.counts.error + self.counts.cancelled;
         if self.voided.is_some() {
@@ -412,7 +416,7 @@ impl Group {
             Phase::Ended
         } else if self.policy.ok.is_some_and(|n| self.counts.completed >= n)
             || self.policy.not_ok.is_some_and(|n| not_ok >= n)
-            || deadline_passed
+            || is_told
         {
             Phase::Decided
         } else {
@@ -460,6 +464,8 @@ pub(crate) struct Memory {
     pub(crate) idle_waiters: Vec<WaiterId>,
     /// When each sealed group was sealed, and whether its deadline passed.
     pub(crate) barriers: BTreeMap<GroupKey, Barrier>,
+    /// How far the plans of such groups have come.
+    pub(crate) plans: BTreeMap<GroupKey, Plan>,
     /// Posted messages that a taker holds and has not acknowledged.
     pub(crate) offered_posts: BTreeMap<(Node, Seq), WaiterId>,
     /// Runs whose runner takes follow-ups.
@@ -498,6 +504,8 @@ pub(crate) struct Barrier {
     pub(crate) quiet_at: Mono,
     pub(crate) is_quiet: bool,
     pub(crate) deadline_passed: bool,
+    /// A member that the whole group cannot do without was not started (T-4).
+    pub(crate) plan_failed: bool,
     /// The rest was told to stop.
     pub(crate) is_stopped: bool,
 }
@@ -528,6 +536,10 @@ pub(crate) enum Closing {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dirty {
     pub(crate) jobs: VecDeque<JobKey>,
+    /// Jobs that are over, for those that need them.
+    pub(crate) needed: VecDeque<JobKey>,
+    /// Members of plans that are to be skipped, by their place in the order of the plan.
+    pub(crate) skips: BTreeSet<(GroupKey, u32)>,
     pub(crate) groups: VecDeque<GroupKey>,
     pub(crate) inboxes: VecDeque<Node>,
     /// Runs that may have begun or ended to wait.
@@ -576,10 +588,11 @@ impl State {
         }
     }
 
-    /// The group's phase with what this epoch knows of its deadline.
+    /// The group's phase with what this epoch knows of its deadline and its plan.
     pub(crate) fn phase(&self, key: GroupKey) -> Option<Phase> {
-        let passed = self.memory.barriers.get(&key).is_some_and(|barrier| barrier.deadline_passed);
-        self.group(key).map(|group| group.phase(passed))
+        let barrier = self.memory.barriers.get(&key);
+        let is_told = barrier.is_some_and(|barrier| barrier.deadline_passed || barrier.plan_failed);
+        self.group(key).map(|group| group.phase(is_told))
     }
 
     pub(crate) fn tag(&self, key: JobKey) -> u64 {

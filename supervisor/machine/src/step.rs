@@ -8,7 +8,9 @@ use crate::clock::Now;
 use crate::command::{Command, Reply};
 use crate::out::Out;
 use crate::state::State;
-use crate::{activity, dispatch, epoch, evict, fence, foreground, group, inbox, intake, job, lend, sweep};
+use crate::{
+    activity, dispatch, epoch, evict, fence, foreground, group, inbox, intake, job, lend, plan, sweep,
+};
 
 /// Carries out one command.
 ///
@@ -53,6 +55,9 @@ fn settle(state: &mut State, is_tick: bool, out: &mut Out) {
         if let Some(key) = state.memory.dirty.jobs.pop_front() {
             job::settle(state, key, out);
         } else if sweep::next(state, &mut stops, out) {
+        } else if let Some(key) = state.memory.dirty.needed.pop_front() {
+            plan::settle(state, key);
+        } else if plan::skip_next(state, out) {
         } else if let Some(key) = state.memory.dirty.groups.pop_front() {
             group::settle(state, key, out);
         } else if let Some(key) = state.memory.dirty.lends.pop_front() {

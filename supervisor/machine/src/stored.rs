@@ -11,7 +11,7 @@ use fanin_protocol::{
 
 use crate::rows::{RestoreError, decode};
 use crate::state::{Facts, Group, Job, JobKey, Node, State};
-use crate::{result, retry, waiter};
+use crate::{plan, result, retry, waiter};
 
 /// A group as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +84,9 @@ impl State {
     /// Puts what waits where its owner has it in memory at this time: in line, or in the gap before its next try.
     #[must_use]
     pub fn lined_up(mut self, wall_ms: u64) -> Self {
+        let is_held = |key| plan::reason(&self, key).is_some();
         let waiting = self.facts.jobs.iter().filter(|(_, job)| job.awaits_start());
+        let waiting = waiting.filter(|(place, _)| !is_held(JobKey(*place)));
         let since = |job: &Job| job.retry_at_ms().unwrap_or(job.queued_at_ms);
         let mut line: Vec<_> = waiting.map(|(place, job)| (since(job), job.session, JobKey(place))).collect();
         // One that is due again stands behind all that waited by then.

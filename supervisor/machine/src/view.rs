@@ -10,7 +10,7 @@ use fanin_protocol::{
 
 use crate::command::{Launch, Member, Refusal};
 use crate::state::{Job, JobKey, Node, State};
-use crate::{lend, why};
+use crate::{lend, result, why};
 
 /// Which jobs a list shows. What is `None` does not restrict it.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +63,7 @@ pub struct Held {
     pub offers: usize,
     /// Timers that run.
     pub timers: usize,
-    /// Groups that are watched until they fire.
+    /// Groups that are watched until they fire, and the plans of some.
     pub barriers: usize,
     /// Clocks and counters of jobs that run or will run again.
     pub clocks: usize,
@@ -90,7 +90,7 @@ impl State {
             waiters: memory.waiters.len() + indexed,
             offers: memory.offered.len() + memory.offered_posts.len(),
             timers: memory.timers.len(),
-            barriers: memory.barriers.len(),
+            barriers: memory.barriers.len() + memory.plans.len(),
             clocks: memory.clocks.len() + memory.repeats.len(),
             aside: memory.starts.held().filter(|key| self.job(*key).is_some_and(Job::awaits_start)).count(),
             forced: memory.forced.len() + memory.overdue.len() + memory.force_at.len(),
@@ -284,7 +284,7 @@ impl State {
             phase: why.first().map(|reason| reason.phase().to_owned()),
             cause: end.and_then(|end| end.cause),
             code: end.and_then(|end| end.code),
-            message: job.last.as_ref().and_then(|last| last.details.as_ref()?.message.clone()),
+            message: result::message(self, job),
             why,
             runs: job.runs,
             queued_at_ms: job.queued_at_ms,

@@ -9,7 +9,7 @@ use fanin_protocol::{GroupId, JobId, PartKind, Reason, Status};
 use crate::lend::Lent;
 use crate::state::{Closing, GroupKey, Job, JobKey, Node, Phase, State};
 use crate::waiter::{self, Wants};
-use crate::{retry, sweep};
+use crate::{plan, retry, sweep};
 
 /// What a job waits for; empty where it is over or not known.
 pub fn job(state: &State, id: &JobId) -> Vec<Reason> {
@@ -73,6 +73,9 @@ fn children(state: &State, key: JobKey) -> Reason {
 fn queued(state: &State, key: JobKey, job: &Job) -> Reason {
     if state.memory.closing > Closing::No || state.facts.closed {
         return Reason::Draining;
+    }
+    if let Some(reason) = plan::reason(state, key) {
+        return reason;
     }
     if let Some(not_before_ms) = job.retry_at_ms().filter(|_| retry::is_waiting(state, key)) {
         return Reason::Backoff { tries: job.runs, not_before_ms };

@@ -44,6 +44,11 @@ pub struct Task {
     pub retries: Option<u64>,
     /// Output that is kept of it.
     pub output_bytes_max: Option<u64>,
+    /// Tasks of the call that it needs, by their ids.
+    #[serde(default)]
+    pub depends: Vec<String>,
+    /// What becomes of it where one of them does not complete: `skip`, `run` or `fail_team`.
+    pub on_failed_dependency: Option<String>,
 }
 
 /// What is wrong with one task of a call.

@@ -41,9 +41,10 @@ impl Name {
         Self::ALL.into_iter().filter(move |name| may_launch || !name.launches())
     }
 
-    /// The tool of this name, also where it is not listed.
+    /// The tool of this name, also where it is not listed. Some harnesses know jobs that need each other as a `team`.
     pub(crate) fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.as_str() == name)
+        let is_team = (name == "team").then_some(Self::TaskParallel);
+        Self::ALL.into_iter().find(|known| known.as_str() == name).or(is_team)
     }
 
     pub(crate) const fn as_str(self) -> &'static str {
@@ -98,8 +99,8 @@ impl Name {
             ),
             Self::TaskParallel => format!(
                 "Runs {AGENT_GROUP_MIN} to {AGENT_GROUP_MAX} jobs side by side and gives ONE combined result when all are \
-                 over, in the order given; one that fails is an entry of it like any other. Use it for work that can be \
-                 done independently. In the foreground (the default) the answer has the result. With background=true the \
+                 over, in the order given; one that fails is an entry of it like any other. A task with `depends` starts \
+                 once those are over, and is handed what they put out; all others start at once. In the foreground (the default) the answer has the result. With background=true the \
                  answer comes at once and you go on with other work. {told} {LONG}"
             ),
             Self::Wait => "Waits here until jobs are over, and gives their results: the way to get them when there is nothing \
@@ -137,7 +138,7 @@ impl Name {
                         "type": "array",
                         "minItems": AGENT_GROUP_MIN,
                         "maxItems": AGENT_GROUP_MAX,
-                        "items": object(&task_properties(), &[]),
+                        "items": object(&member_properties(), &[]),
                         "description": "What to run. Each has one of `agent`, `shell` and `command`."
                     },
                     "release": {
@@ -258,6 +259,27 @@ fn task_properties() -> Value {
         "retries": { "type": "integer", "minimum": 0, "maximum": RETRIES_MAX, "description": "Tries after the first one." },
         "output_bytes_max": { "type": "integer", "minimum": 1, "maximum": OUTPUT_BYTES_MAX_MAX, "description": "Output that is kept; start and end of a longer one." }
     })
+}
+
+/// What a task may have that is one of several.
+fn member_properties() -> Value {
+    let depends = json!({
+        "type": "array",
+        "items": { "type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX },
+        "maxItems": AGENT_GROUP_MAX,
+        "description": "Ids of tasks of this call that have to be over first. What they put out is handed over: behind the prompt of an agent, in FANIN_DEPENDENCIES of a command. A task without an id is task_1, task_2 and so on, by its place."
+    });
+    let on_failed = json!({
+        "type": "string",
+        "enum": ["skip", "run", "fail_team"],
+        "default": "skip",
+        "description": "With `depends`, where one of them does not complete: do not start this task, start it all the same, or stop the whole call."
+    });
+    let mut properties = task_properties();
+    if let Some(all) = properties.as_object_mut() {
+        all.extend([("depends".to_owned(), depends), ("on_failed_dependency".to_owned(), on_failed)]);
+    }
+    properties
 }
 
 fn jobs_properties(id: &Value) -> Value {

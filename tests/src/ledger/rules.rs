@@ -7,8 +7,8 @@ use fanin_protocol::record::{
     MessageTaken, Next, RunEnded, RunOutcome, RunStarted, StopTarget, StoreOpened, TakenBy,
 };
 use fanin_protocol::{
-    Bounds, Cause, Code, Entry, Fence, JobId, JobKind, Lifetime, NodeId, Outcome, PartState, Record,
-    SessionId, Status, ToolPart,
+    Bounds, Cause, Code, Edges, Entry, Fence, JobId, JobKind, Lifetime, Need, NodeId, OnFailedDependency,
+    Outcome, PartState, Record, SessionId, Status, ToolPart,
 };
 
 use super::{GroupSeen, JobSeen, Ledger, RunSeen, SessionSeen};
@@ -117,6 +117,7 @@ impl Ledger {
             fired: None,
             voided: false,
             taken: None,
+            edges: Edges::default(),
         });
         let fits = group.parent == body.parent && group.policy.is_none() && !group.voided;
         ensure(fits, "BAR-2", || format!("{} joins group {}", body.job, body.group))?;
@@ -186,6 +187,8 @@ impl Ledger {
         let is_told = job.stop.is_some_and(|(target, _)| target != StopTarget::Requeue);
         let anyway = is_told && job.last == Some(RunOutcome::Completed);
         ensure(body.completed_anyway == anyway, "J-17", || format!("{body:?} after {:?}", job.last))?;
+        self.skipped(body)?;
+        let job = self.live_job(&body.job)?;
         let gives_cause = body.cause.is_some() == (body.status != Status::Completed);
         ensure(gives_cause, "G2", || format!("cause of {body:?}"))?;
         let never_ran = job.runs == 0;
@@ -240,6 +243,7 @@ impl Ledger {
                 let parent = self.live_job(id)?.parent.clone();
                 let going = self.is_going_down(&parent);
                 ensure(!going, "SC-2", || format!("{id} starts below one that goes"))?;
+                self.needs_are_over(id)?;
                 let job = self.live_job(id)?;
                 ensure(job.run.is_none(), "A-1", || format!("two runs of {id}"))?;
                 let retries = job.retry_at_ms.take().is_some();
@@ -274,10 +278,14 @@ impl Ledger {
         }
         // One that is tried again stands behind those that came up meanwhile.
         let mut before = self.unstarted.range(..lifetime).filter_map(|lifetime| self.life(*lifetime));
-        let passed = before.find(|job| job.session == *session && !self.is_going_down(&job.parent));
+        let passed = before.find(|job| {
+            job.session == *session && !self.is_going_down(&job.parent) && self.needs(job).next().is_none()
+        });
         ensure(passed.is_none(), "SC-9", || format!("{id} starts before {passed:?}"))?;
         for (other, seen) in &mut self.sessions {
-            if other == session {
+            // What waits for others takes no turn.
+            let is_plan = self.plans > 0;
+            if other == session || is_plan {
                 seen.passed_by.clear();
             } else if self.from_records || seen.bounds.slots.is_some() || self.granted.contains(other) {
                 // It may have had its turn, or no slot of its own.
@@ -382,7 +390,7 @@ impl Ledger {
         ensure(group.policy.is_none(), "G2", || format!("{} is sealed twice", body.group))?;
         ensure(*group.members == *body.members, "BAR-1", || format!("members of {}", body.group))?;
         group.policy = Some(body.policy);
-        Ok(())
+        self.plan_sealed(body)
     }
 
     fn group_fired(&mut self, body: &GroupFired) -> Kept {
@@ -419,12 +427,17 @@ impl Ledger {
                             .is_some_and(|job| entry.unanswered as usize == self.unanswered(job))
                         && entry.job == end.job
                         && (entry.status, entry.cause, entry.code) == (end.status, end.cause, end.code)
+                        && entry.root == end.root
                         && !entry.reference
                 },
             );
         ensure(in_order, "R-2", || format!("{:?} of {ended:?}", payload.entries))?;
         let by_group = ended.iter().any(|end| end.cause == Some(Cause::Group));
-        let has_policy = policy.ok.is_some() || policy.not_ok.is_some() || policy.at_ms.is_some();
+        let is_vital = |need: &Need| need.on_failed == OnFailedDependency::FailTeam;
+        let has_policy = policy.ok.is_some()
+            || policy.not_ok.is_some()
+            || policy.at_ms.is_some()
+            || group.edges.needs().iter().any(is_vital);
         let told = body.stopped_by.is_some() == by_group;
         ensure(told && (has_policy || !by_group), "R-1", || format!("{ended:?} by {:?}", body.stopped_by))?;
 

@@ -4,8 +4,8 @@
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId, PartKind, PartState,
-    Policy, Profile, Resume, SessionId,
+    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId, OnFailedDependency,
+    PartKind, PartState, Policy, Profile, Resume, SessionId,
 };
 
 use super::{Aim, How, Launching, Op, Promoted, Wish};
@@ -120,7 +120,8 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
     let mut policy = ok(words.number("ok").map(|n| n as u32));
     policy.not_ok = words.number("not_ok").map(|n| n as u32);
     policy.at_ms = words.number("deadline");
-    let (mut jobs, mut again) = (Vec::new(), false);
+    let (mut jobs, mut again) = (Vec::<&str>::new(), false);
+    let mut needs = Vec::new();
     let mut is_fresh = words.option("as").is_none();
     for word in words.rest(1) {
         match word {
@@ -131,7 +132,11 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
             "all" => policy = Policy::ALL,
             "any" => policy = Policy::ANY,
             "fail_fast" => policy = Policy::FAIL_FAST,
-            id => jobs.push(job(id)),
+            id => {
+                let (id, on) = id.split_once('>').unwrap_or((id, ""));
+                jobs.push(id);
+                needs.push(on);
+            }
         }
     }
     Launching {
@@ -148,6 +153,7 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
         joins: words.verb() == "start",
         foreground: words.option("fg").map(waiter),
         policy,
+        needs: (0..).zip(needs).filter(|(_, on)| !on.is_empty()).map(|(n, on)| need(n, on, &jobs)).collect(),
         kind,
         limits: JobLimits {
             queue_ms: words.number("queue"),
@@ -160,8 +166,20 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
             grace_ms: words.number("grace"),
             resume: words.option("resume").map(resume),
         },
-        jobs,
+        jobs: jobs.into_iter().map(job).collect(),
     }
+}
+
+/// `b>a+c` needs `a` and `c`. Where one of these did not complete it is skipped, or with `?` started all the same, or with
+/// `!` the rest is stopped. A name that the launch has not got is a place far behind.
+fn need(member: u32, on: &str, jobs: &[&str]) -> (u32, Vec<u32>, OnFailedDependency) {
+    let (on, then) = match (on.strip_suffix('?'), on.strip_suffix('!')) {
+        (Some(on), _) => (on, OnFailedDependency::Run),
+        (None, Some(on)) => (on, OnFailedDependency::FailTeam),
+        (None, None) => (on, OnFailedDependency::Skip),
+    };
+    let place = |name: &str| jobs.iter().position(|known| *known == name).map_or(99, |place| place as u32);
+    (member, on.split('+').map(place).collect(), then)
 }
 
 fn resume(word: &str) -> Resume {

@@ -3,7 +3,9 @@
 use std::fmt::{self, Display, Formatter};
 
 use fanin_machine::WaiterId;
-use fanin_protocol::{Bounds, JobKind, NodeId, PartKind, PartState, Policy, Profile, SessionId};
+use fanin_protocol::{
+    Bounds, JobKind, NodeId, OnFailedDependency, PartKind, PartState, Policy, Profile, SessionId,
+};
 
 use super::{Aim, How, Launching, Op, Promoted, Wish};
 
@@ -105,7 +107,25 @@ impl Display for Launching {
         option(f, "repeats", self.limits.repeats.map(u64::from))?;
         self.limits.resume.map_or(Ok(()), |resume| write!(f, " resume={}", resume.as_str()))?;
         option(f, "grace", self.limits.grace_ms)?;
-        self.jobs.iter().try_for_each(|id| write!(f, " {id}"))
+        for (place, id) in (0..).zip(&self.jobs) {
+            write!(f, " {id}")?;
+            let Some((_, on, then)) = self.needs.iter().find(|(member, ..)| *member == place) else {
+                continue;
+            };
+            for (n, needed) in on.iter().enumerate() {
+                let mark = if n == 0 { '>' } else { '+' };
+                match self.jobs.get(*needed as usize) {
+                    Some(needed) => write!(f, "{mark}{needed}")?,
+                    None => write!(f, "{mark}nobody")?,
+                }
+            }
+            f.write_str(match then {
+                OnFailedDependency::Skip => "",
+                OnFailedDependency::Run => "?",
+                OnFailedDependency::FailTeam => "!",
+            })?;
+        }
+        Ok(())
     }
 }
 

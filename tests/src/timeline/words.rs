@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 
 use fanin_machine::{Answer, Background};
-use fanin_protocol::record::{JobEnded, LimitName, Next, Note, NoteCode, RunOutcome, TakenBy};
-use fanin_protocol::{Entry, Fence, GroupId, JobId, NodeId, Record, ResultEntry, ToolPart};
+use fanin_protocol::record::{GroupSealed, JobEnded, LimitName, Next, Note, NoteCode, RunOutcome, TakenBy};
+use fanin_protocol::{
+    Entry, Fence, GroupId, JobId, NodeId, OnFailedDependency, Record, ResultEntry, ToolPart,
+};
 
 use crate::ledger::Ledger;
 
@@ -20,7 +22,12 @@ pub(super) fn record(entry: &Entry, ledger: &Ledger) -> String {
             let target = format!("{:?}", body.target).to_lowercase();
             format!("{} {target}/{}", body.job, body.cause)
         }
-        Record::JobEnded(body) => job_ended(body),
+        Record::JobEnded(body) => {
+            let group = ledger.jobs.get(&body.job).and_then(|job| ledger.groups.get(&job.group));
+            let root = body.root.and_then(|place| group?.members.get(place as usize));
+            let root = root.map_or(String::new(), |root| format!(" because of {root}"));
+            format!("{}{root}", job_ended(body))
+        }
         Record::RunStarted(body) => node(&body.node),
         Record::RunBound(body) => whose(ledger, body.run),
         Record::RunEnded(body) => {
@@ -40,7 +47,7 @@ pub(super) fn record(entry: &Entry, ledger: &Ledger) -> String {
             format!("{} {outcome}{next}{told}", whose(ledger, body.run))
         }
         Record::ToolPart(part) => moved(part, ledger),
-        Record::GroupSealed(body) => list(body.members.iter()),
+        Record::GroupSealed(body) => sealed(body),
         Record::GroupFired(body) => {
             let by = body.stopped_by.map_or(String::new(), |by| format!(" by {by:?}").to_lowercase());
             let entries = body.payload.reveal().map_or(&[][..], |payload| &payload.entries);
@@ -73,6 +80,23 @@ pub(super) fn record(entry: &Entry, ledger: &Ledger) -> String {
         }
         Record::MessageSent(_) | Record::Usage(_) => String::new(),
     }
+}
+
+/// Members, each with what it needs, as a script has it.
+fn sealed(body: &GroupSealed) -> String {
+    let name = |place: &u32| body.members.get(*place as usize).map_or("?".into(), JobId::to_string);
+    let member = |(place, id): (u32, &JobId)| {
+        let Some(need) = body.edges.as_ref().and_then(|edges| edges.of(place)) else { return id.to_string() };
+        let on: Vec<String> = need.on.iter().map(name).collect();
+        let then = match need.on_failed {
+            OnFailedDependency::Skip => "",
+            OnFailedDependency::Run => "?",
+            OnFailedDependency::FailTeam => "!",
+        };
+        format!("{id}>{}{then}", on.join("+"))
+    };
+    let members: Vec<String> = (0..).zip(&*body.members).map(member).collect();
+    format!("[{}]", members.join(" "))
 }
 
 pub(super) fn answered(answer: &Answer) -> String {

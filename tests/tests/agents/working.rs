@@ -184,3 +184,28 @@ async fn a_follow_up_to_a_turn_that_fails_is_counted_as_unanswered() {
     assert_eq!((entry.summary().as_str(), text(&entry)), ("error{failed refusal}", "so far"));
     assert_eq!(entry.unanswered, 1);
 }
+
+// T-3, R-5: behind its own words an agent is told what the jobs put out that it needs, as data; a command that takes a
+// prompt is told the same, within what an argument may hold.
+#[tokio::test]
+async fn an_agent_is_told_what_it_needs_behind_its_prompt_and_as_data() {
+    let place = place().await;
+    let large = "x".repeat(60_000);
+    let specs = [
+        JobSpec::agent("schema", "well", "say id name"),
+        JobSpec::run("large", |_| async { Ok(large.into()) }),
+        JobSpec::agent("reader", "well", "say I read\\n").after(["schema"]),
+        JobSpec::agent("plain", "plain", "p".repeat(100_000)).after(["schema", "large"]),
+    ];
+    let group = soon(place.session.fan_out(specs)).await.unwrap();
+    let result = soon(group.wait(STUCK)).await.unwrap();
+    let told = text(&result.entries[2]);
+    let (own, block) = told.split_once("This task needs the jobs below").unwrap_or_else(|| panic!("{told}"));
+    assert!(own.starts_with("I read"), "{told}");
+    let mark = block.split("<<<").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+    assert_eq!(mark.len(), 16, "{told}");
+    assert!(block.contains(&format!("<<<{mark} output of [0]\nid name\n>>>{mark}")), "{told}");
+    assert_eq!(result.entries[3].summary(), "completed", "{:?}", result.entries[3].message);
+    let bytes = result.entries[3].output.as_ref().map_or(0, |output| output.bytes_total);
+    assert!((110_000..131_072).contains(&bytes), "{bytes}");
+}

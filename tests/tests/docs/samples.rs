@@ -8,8 +8,9 @@ use fanin_protocol::policy::{Policy, Threshold};
 use fanin_protocol::record::*;
 use fanin_protocol::result::{CombinedResult, Counts, Outcome, Output};
 use fanin_protocol::{
-    CommandSpec, Containment, Fence, GroupId, JobId, JobKind, LogId, MessageId, NodeId, PartKind, PartState,
-    Private, Profile, Record, Rights, Seq, SessionId, SharedLimits, Spec, ToolPart,
+    CommandSpec, Containment, Edges, Fence, GroupId, JobId, JobKind, LogId, MessageId, NodeId,
+    OnFailedDependency, PartKind, PartState, Private, Profile, Record, Rights, Seq, SessionId, SharedLimits,
+    Spec, ToolPart,
 };
 
 pub(crate) fn log() -> LogId {
@@ -87,6 +88,7 @@ fn jobs() -> Vec<Record> {
             cause: Some(Cause::User),
             code: Some(Code::Run),
             after: Some(Cause::Timeout),
+            root: Some(1),
             interrupted: false,
             unreaped: false,
             completed_anyway: false,
@@ -148,6 +150,7 @@ fn groups() -> Vec<Record> {
             parent: NodeId::Session(session()),
             members: [job()].into(),
             policy: Policy::ALL,
+            edges: Some(Arc::new(Edges::new([(vec![1], OnFailedDependency::Run)]))),
             turn: Some(Fence(1)),
         }
         .into(),
@@ -208,7 +211,9 @@ pub(crate) fn sparse(record: &Record) -> Record {
         Record::StoreOpened(body) => body.previous = None,
         Record::JobQueued(body) => (body.label, body.spec) = (None, Private::hidden()),
         Record::JobStopping(body) => body.code = None,
-        Record::JobEnded(body) => (body.cause, body.code, body.after) = (None, None, None),
+        Record::JobEnded(body) => {
+            (body.cause, body.code, body.after, body.root) = (None, None, None, None);
+        }
         Record::RunBound(body) => {
             (body.pid, body.pid_start, body.boot_id) = (None, None, None);
             (body.pgid, body.containment, body.external_session, body.rights) = (None, None, None, None);
@@ -218,7 +223,7 @@ pub(crate) fn sparse(record: &Record) -> Record {
             (body.exit, body.output, body.left) = (None, None, None);
         }
         Record::ToolPart(body) => (body.start_ms, body.end_ms) = (None, None),
-        Record::GroupSealed(body) => body.turn = None,
+        Record::GroupSealed(body) => (body.edges, body.turn) = (None, None),
         Record::GroupFired(body) => (body.stopped_by, body.payload) = (None, Private::hidden()),
         Record::MessagePosted(body) => body.body = Private::hidden(),
         Record::Usage(body) => (body.cost_usd_micros, body.tokens, body.steps) = (None, None, None),

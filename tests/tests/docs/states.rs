@@ -74,6 +74,7 @@ fn reasons() -> Vec<Reason> {
     vec![
         Reason::Slot { position: 1, held_by: Vec::new() },
         Reason::Draining,
+        Reason::Dependency { open: 1, first: Vec::new() },
         Reason::Backoff { tries: 1, not_before_ms: 1 },
         Reason::Rate { kind: JobKind::Command },
         Reason::Circuit { kind: JobKind::Agent },
@@ -99,6 +100,7 @@ fn phase(reason: &Reason) -> &'static str {
     match reason {
         Reason::Slot { .. }
         | Reason::Draining
+        | Reason::Dependency { .. }
         | Reason::Backoff { .. }
         | Reason::Rate { .. }
         | Reason::Circuit { .. }

@@ -269,6 +269,26 @@ models! {
         others: vec!["post m1", "tell a m2", "listen a", "silent a", "took a m2", "stop a", "close s"],
         ..Menu::default()
     };
+    /// T-3, T-4: a chain and one that runs all the same, with every way to end, a crash, stops, and the end of the parent.
+    plans = Menu {
+        slots: Some(1),
+        launches: vec!["launch resume=rerun as=g a b>a c>b?"],
+        waiters: 1,
+        waits: vec!["all b", "wake"],
+        ends: vec![How::Ok, How::Failed],
+        crashes: 1,
+        others: vec!["stop a grace=0", "stop b", "stop-group g grace=0", "close s"],
+        ..Menu::default()
+    };
+    /// T-4: one that the group cannot do without, beside a policy and an end of the supervisor.
+    vital_plans = Menu {
+        launches: vec!["launch not_ok=2 as=g a b>a! c"],
+        ends: vec![How::Ok, How::Failed],
+        time: true,
+        crashes: 2,
+        others: vec!["stop-all", "drain", "stop b", "finish"],
+        ..Menu::default()
+    };
     /// J-14, J-21, J-22: a second life of an id, waits and stops of both, late reports of the first, a crash. The
     /// places are those of the one order in which `a` is launched first.
     lives = Menu {

@@ -10,6 +10,7 @@ mod limits;
 mod lives;
 mod messages;
 mod parts;
+mod plans;
 mod recovery;
 mod retries;
 mod shutdown;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fanin_protocol::{Cause, CommandSpec, GroupId, JobId, JobLimits};
+use fanin_protocol::{Cause, CommandSpec, GroupId, JobId, JobLimits, OnFailedDependency};
 
 use super::*;
 use crate::plan::Carried;
@@ -14,7 +14,15 @@ fn from() -> GroupId {
 
 fn task(label: &str) -> Task {
     let spec = Spec::Command(CommandSpec::shell("true"));
-    Task { id: None, label: label.into(), spec, limits: JobLimits::default(), carried: None }
+    Task {
+        id: None,
+        label: label.into(),
+        spec,
+        limits: JobLimits::default(),
+        depends: Vec::new(),
+        on_failed_dependency: OnFailedDependency::Skip,
+        carried: None,
+    }
 }
 
 fn done(label: &str) -> Task {
@@ -106,7 +114,7 @@ fn a_large_result_lists_what_did_not_complete_and_a_small_share_of_its_output() 
 fn an_output_is_cut_below_the_size_of_a_mark_as_well() {
     for (bytes, is_cut) in [(299, true), (300, false), (50, true), (0, true)] {
         let mut entry = with_output(entry("a", Status::Completed, None), &"o".repeat(300));
-        shorten(&mut entry, bytes);
+        entry.shorten(bytes);
         let output = entry.output.unwrap();
         assert!(output.text.len() <= bytes);
         assert_eq!(output.truncated, is_cut);

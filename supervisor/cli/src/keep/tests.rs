@@ -4,7 +4,7 @@ use std::fs::{self, FileTimes};
 use std::time::{Duration, Instant, SystemTime};
 
 use fanin_protocol::limits::KEPT_RUNS_AGE;
-use fanin_protocol::{CommandSpec, JobLimits, Policy, Spec};
+use fanin_protocol::{CommandSpec, JobLimits, OnFailedDependency, Policy, Spec};
 use tempfile::{TempDir, tempdir};
 
 use super::earlier::EarlierError;
@@ -13,7 +13,15 @@ use crate::plan::Task;
 
 fn begin(state: &TempDir, group: &GroupId) -> Keep {
     let spec = Spec::Command(CommandSpec::shell("true"));
-    let task = Task { id: None, label: "a".into(), spec, limits: JobLimits::default(), carried: None };
+    let task = Task {
+        id: None,
+        label: "a".into(),
+        spec,
+        limits: JobLimits::default(),
+        depends: Vec::new(),
+        on_failed_dependency: OnFailedDependency::Skip,
+        carried: None,
+    };
     let plan = Plan {
         description: None,
         tasks: vec![task],

@@ -239,7 +239,7 @@ impl<'t, 'i> Field<'t, 'i> {
 }
 
 /// The key that was probably meant: one that `key` abbreviates, or one a few slips away.
-fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
+pub(crate) fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
     let slips = |known: &&'k str| strsim::damerau_levenshtein(key, known);
     let allowed = (key.chars().count() / 3).max(1);
     let abbreviated = known.iter().copied().find(|known| abbreviates(key, known));

@@ -222,16 +222,12 @@ stdin = "x"
 idle = "1s"
 retries = 1
 resume = "fail"
-depends = ["b"]
-on_failed_dependency = "skip"
 budget = 1
 "#,
         &expect![[r#"
             m.toml:3:2: budget: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, limits, task
-            m.toml:6:1: stdin: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
-            m.toml:10:1: depends: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
-            m.toml:11:1: on_failed_dependency: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
-            m.toml:12:1: budget: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max
+            m.toml:6:1: stdin: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max, depends, on_failed_dependency
+            m.toml:10:1: budget: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max, depends, on_failed_dependency
         "#]],
     );
 }

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What would change how `fanin` behaves, from wherever these tests are run.
-const SURROUNDINGS: [&str; 7] = [
+const SURROUNDINGS: [&str; 8] = [
     "NO_COLOR",
     "CI",
     "GITHUB_ACTIONS",
     "GITHUB_STEP_SUMMARY",
     "FANIN_PARENT",
+    "FANIN_DEPENDENCIES",
     "FANIN_RIGHTS",
     "TERM_PROGRAM",
 ];

@@ -37,6 +37,8 @@ mod on_done;
 #[cfg(test)]
 mod place;
 #[cfg(test)]
+mod plans;
+#[cfg(test)]
 mod resumed;
 #[cfg(test)]
 mod run;

@@ -33,13 +33,17 @@ mod run;
 mod talk;
 mod wire;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use agents::{Agent, Agents, PROMPT, Way};
-use fanin_protocol::limits::AGENT_ANSWER_WAIT;
-use fanin_protocol::{AgentSpec, Cause, CommandSpec, JobKind, Left, LeftProcess, LogId, Spec};
+use fanin_protocol::limits::{AGENT_ANSWER_WAIT, VARIABLE_BYTES_MAX};
+use fanin_protocol::{
+    AgentSpec, Cause, CommandSpec, DEPENDENCIES_VARIABLE, Dependencies, JobKind, Left, LeftProcess, LogId,
+    Spec,
+};
 use fanin_supervisor::{Ending, Failure, RunContext, RunFuture, Runner};
 pub use greeting::{Greeting, greet_agent};
 pub use hosted::{Answered, Conversation, Hosting, Opened, ToolServer};
@@ -116,6 +120,7 @@ impl AcpRunner {
             Ok(agent) => agent,
             Err(why) => return refused(why),
         };
+        let agent_spec = &*told(agent_spec, agent.way, &context);
         let started = agent.started(agent_spec, rights, std::env::vars_os());
         match (agent.way, &self.commands) {
             (Way::Acp, _) => {
@@ -154,6 +159,24 @@ impl Runner for AcpRunner {
         Box::pin(self.clone().run(spec, context))
     }
 }
+
+/// The task with what it is told of the jobs that it needs, behind its own words. What is given to a command has to fit
+/// into one of its arguments.
+fn told<'s>(spec: &'s AgentSpec, way: Way, context: &RunContext) -> Cow<'s, AgentSpec> {
+    let earlier = spec.env.get(DEPENDENCIES_VARIABLE).map(String::as_str);
+    let Some(needed) = Dependencies::and_earlier(context.dependencies(), earlier) else {
+        return Cow::Borrowed(spec);
+    };
+    let room = match way {
+        Way::Acp => usize::MAX,
+        Way::Command => (VARIABLE_BYTES_MAX - ARGUMENT_ROOM).saturating_sub(spec.prompt.len()),
+    };
+    let prompt = format!("{}\n\n{}", spec.prompt, needed.to_text(room));
+    Cow::Owned(AgentSpec { prompt, ..spec.clone() })
+}
+
+/// What an argument may hold beside a prompt.
+const ARGUMENT_ROOM: usize = 4 * 1024;
 
 /// The program with what tells it, and what it starts, whose child it is.
 fn marked(mut started: CommandSpec, context: &RunContext) -> CommandSpec {

@@ -40,7 +40,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use fanin_process::shim;
-use fanin_protocol::{Cause, CommandSpec, JobKind, Left, LeftProcess, LogId, Spec};
+use fanin_protocol::limits::HANDED_JSON_BYTES_MAX;
+use fanin_protocol::{
+    Cause, CommandSpec, DEPENDENCIES_VARIABLE, Dependencies, JobKind, Left, LeftProcess, LogId, Spec,
+};
 use fanin_supervisor::{Ending, RunContext, RunFuture, Runner};
 
 /// Runs command jobs. It needs a tokio runtime with I/O and time enabled.
@@ -103,21 +106,29 @@ impl Runner for SubprocessRunner {
         let shim = self.shim.clone();
         Box::pin(async move {
             match &*spec {
-                Spec::Command(command) => {
-                    run::run(&marked(command, &context), shim.as_deref(), &context).await
-                }
+                Spec::Command(command) => match marked(command, &context) {
+                    Ok(command) => run::run(&command, shim.as_deref(), &context).await,
+                    Err(error) => Ending::failed(Cause::Spawn, None, format!("what it needs: {error}")),
+                },
                 Spec::Agent(_) => Ending::failed(Cause::Spawn, None, not_a_command(&spec)),
             }
         })
     }
 }
 
-/// The command with what tells it, and what it starts, whose child it is.
-fn marked(command: &CommandSpec, context: &RunContext) -> CommandSpec {
+/// The command with what tells it, and what it starts, whose child it is, and with what it is told of the jobs that it needs.
+fn marked(command: &CommandSpec, context: &RunContext) -> Result<CommandSpec, String> {
     let mut command = command.clone();
+    let earlier = command.env.get(DEPENDENCIES_VARIABLE).map(String::as_str);
+    if let Some(needed) = Dependencies::and_earlier(context.dependencies(), earlier) {
+        command.env.insert(DEPENDENCIES_VARIABLE.to_owned(), needed.to_json(HANDED_JSON_BYTES_MAX)?);
+    } else if earlier.is_none() && std::env::var_os(DEPENDENCIES_VARIABLE).is_some() {
+        // What we were told ourselves is not for our jobs.
+        command.env.insert(DEPENDENCIES_VARIABLE.to_owned(), String::new());
+    }
     let variables = context.variables(fanin_process::own_mark());
     command.env.extend(variables.map(|(name, value)| (name.to_owned(), value)));
-    command
+    Ok(command)
 }
 
 fn not_a_command(spec: &Spec) -> String {
