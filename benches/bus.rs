@@ -83,7 +83,7 @@ fn wait(runtime: &tokio::runtime::Runtime, readers: usize, sleepers: usize) -> R
 }
 
 fn entry(number: u64, about: &Arc<About>, job: &JobId) -> Entry {
-    let record = RunStarted { node: NodeId::Job(job.clone()), attempt: 1 }.into();
+    let record = RunStarted { node: NodeId::Job(job.clone()), attempt: 1, reserved_usd_micros: None }.into();
     Entry { seq: Seq(number), ts_ms: number, about: Arc::clone(about), run: None, record }
 }
 

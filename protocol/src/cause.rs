@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Dimension;
+
 /// The five public statuses of a job; they are final as a list (section 2 of the semantics).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -150,6 +152,14 @@ pub enum Code {
     AgentLimit,
     /// Failed: the agent refused to go on.
     Refusal,
+    /// Budget: money.
+    Usd,
+    /// Budget: tokens of models.
+    Tokens,
+    /// Budget: calls of models.
+    Steps,
+    /// Budget: the times of runs, added up.
+    Time,
     /// A code that a newer writer knows and this reader does not.
     #[serde(other)]
     Unknown,
@@ -180,7 +190,22 @@ impl Code {
             Self::Protocol => "protocol",
             Self::AgentLimit => "agent_limit",
             Self::Refusal => "refusal",
+            Self::Usd => "usd",
+            Self::Tokens => "tokens",
+            Self::Steps => "steps",
+            Self::Time => "time",
             Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl From<Dimension> for Code {
+    fn from(dimension: Dimension) -> Self {
+        match dimension {
+            Dimension::Usd => Self::Usd,
+            Dimension::Tokens => Self::Tokens,
+            Dimension::Steps => Self::Steps,
+            Dimension::Time => Self::Time,
         }
     }
 }

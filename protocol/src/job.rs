@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::{Spent, usd};
 use crate::cause::{Cause, Code, Status};
 use crate::id::{GroupId, JobId, Lifetime, SessionId};
 
@@ -74,6 +75,14 @@ pub enum Reason {
         /// The kind.
         kind: JobKind,
     },
+    /// Queued: what a start of it may cost is set aside for others that run; it starts, or is refused, once they have used
+    /// it or ended.
+    Budget {
+        /// What is to be set aside for it, in millionths of a US dollar.
+        asked_usd_micros: u64,
+        /// What is left, in part set aside.
+        left_usd_micros: u64,
+    },
     /// Running: started, and its runner has not yet said that it is up.
     Starting,
     /// Running: its body works.
@@ -140,6 +149,7 @@ impl Reason {
             Self::Backoff { .. } => "backoff",
             Self::Rate { .. } => "rate",
             Self::Circuit { .. } => "circuit",
+            Self::Budget { .. } => "budget",
             Self::Starting => "starting",
             Self::Working => "working",
             Self::Question { .. } => "question",
@@ -176,6 +186,13 @@ impl fmt::Display for Reason {
             Self::Rate { kind } => write!(f, "waits for the rate of {kind} jobs"),
             Self::Circuit { kind } => {
                 write!(f, "{kind} jobs are paused, since too many of their starts failed")
+            }
+            Self::Budget { asked_usd_micros, left_usd_micros } => {
+                let (asked, left) = (usd(*asked_usd_micros), usd(*left_usd_micros));
+                write!(
+                    f,
+                    "waits for its budget: {asked} for a start, and {left} is left, part of it set aside for what runs"
+                )
             }
             Self::Starting => f.write_str("starting"),
             Self::Working => f.write_str("working"),
@@ -254,6 +271,9 @@ pub struct JobInfo {
     pub started_at_ms: Option<u64>,
     /// End.
     pub ended_at_ms: Option<u64>,
+    /// What it, and all below it, has used so far; left out where nobody told of anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Spent>,
 }
 
 /// A page of jobs, oldest first.

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::{Budget, usd};
 use crate::job::JobKind;
 use crate::limits::{
-    AGENT_IDLE, AGENT_REPEATS_MAX, AGENT_RUN, GRACE_MAX, LIMIT_MAX, RETRIES_MAX, START_WAIT,
+    AGENT_IDLE, AGENT_REPEATS_MAX, AGENT_RUN, GRACE_MAX, LIMIT_MAX, RETRIES_MAX, START_WAIT, USD_MICROS_MAX,
 };
 use crate::spec::{SpecError, millis};
 use crate::text;
@@ -64,6 +65,12 @@ pub struct JobLimits {
     /// What becomes of it where its supervisor ends before it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<Resume>,
+    /// What it, and all below it, may use.
+    #[serde(default, skip_serializing_if = "Budget::is_none")]
+    pub budget: Budget,
+    /// Money that one run of it is expected to cost, in millionths of a US dollar: it starts only where so much is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate_usd_micros: Option<u64>,
 }
 
 impl JobLimits {
@@ -78,6 +85,8 @@ impl JobLimits {
         retries: None,
         repeats: None,
         resume: None,
+        budget: Budget::NONE,
+        estimate_usd_micros: None,
     };
 
     /// What holds for a kind of job where nothing is set.
@@ -115,6 +124,8 @@ impl JobLimits {
             retries: self.retries.or(defaults.retries),
             repeats: self.repeats.or(defaults.repeats),
             resume: self.resume.or(defaults.resume),
+            budget: if self.budget.is_none() { defaults.budget } else { self.budget },
+            estimate_usd_micros: self.estimate_usd_micros.or(defaults.estimate_usd_micros),
         }
     }
 
@@ -141,6 +152,10 @@ impl JobLimits {
         if self.repeats == Some(0) {
             return Err(SpecError::new("repeats", "zero would end it at its first call; use 1 or more"));
         }
+        if let Some(estimate) = self.estimate_usd_micros.filter(|estimate| *estimate > USD_MICROS_MAX) {
+            return Err(SpecError::new("estimate", format!("{} is no estimate", usd(estimate))));
+        }
+        self.budget.check()?;
         self.contradictions()
     }
 

@@ -3,6 +3,7 @@
 //! Nothing here waits, reads a clock or touches the outside: a reader of a log, a client in
 //! another process and the supervisor itself share these definitions and nothing else.
 
+pub mod budget;
 pub mod cause;
 pub mod envelope;
 pub mod event;
@@ -27,6 +28,7 @@ pub mod shared_limits;
 pub mod spec;
 pub mod text;
 
+pub use budget::{Account, Budget, Dimension, Spent};
 pub use cause::{Cause, Code, Status};
 pub use envelope::{DecodeError, Envelope, FORMAT_VERSION, Ids};
 pub use event::{About, Cursor, Entry, Within};

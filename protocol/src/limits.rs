@@ -142,6 +142,16 @@ pub const DOCTOR_AT_ONCE: usize = 4;
 /// Time between two records of what an agent has used: it may tell of each token.
 pub const USAGE_EVERY: Duration = Duration::from_secs(5);
 
+/// Money that is set aside for a start of an agent that declares no estimate, in millionths of a US dollar: a long piece
+/// of work of a large model costs about that (BU-3, M30).
+pub const DISPATCH_USD_MICROS: u64 = 500_000;
+
+/// The largest budget of money, in millionths of a US dollar: a million dollars, far below where sums would end.
+pub const USD_MICROS_MAX: u64 = 1_000_000_000_000;
+
+/// Meters of a run at the most: a runner has one or two, and one that names another in each report fills no memory.
+pub const METERS_PER_RUN_MAX: usize = 16;
+
 /// Calls of one tool with the same arguments in a row that are worth a note (SC-15).
 pub const REPEATS_NOTED: u32 = 5;
 

@@ -377,6 +377,7 @@ mod tests {
             signal: None,
             output: Some(EntryOutput { text, bytes_total, truncated: false, invalid_utf8: false, handle }),
             unanswered: 0,
+            usage: None,
             reference: false,
         }
     }

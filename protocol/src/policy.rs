@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Budget;
 use crate::limits::LIMIT_MAX;
 use crate::spec::millis;
 
@@ -20,25 +21,34 @@ pub struct Policy {
     /// Once this many milliseconds passed since the group was sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
+    /// What the members, and all below them, may use. Once it is used up they end as `error{budget}`.
+    #[serde(default, skip_serializing_if = "Budget::is_none")]
+    pub budget: Budget,
 }
 
 impl Policy {
     /// All members run to their end (the default).
-    pub const ALL: Self = Self { ok: None, not_ok: None, at_ms: None };
+    pub const ALL: Self = Self { ok: None, not_ok: None, at_ms: None, budget: Budget::NONE };
     /// The first that completes stops the rest.
-    pub const ANY: Self = Self { ok: Some(1), not_ok: None, at_ms: None };
+    pub const ANY: Self = Self { ok: Some(1), not_ok: None, at_ms: None, budget: Budget::NONE };
     /// The first that does not complete stops the rest.
-    pub const FAIL_FAST: Self = Self { ok: None, not_ok: Some(1), at_ms: None };
+    pub const FAIL_FAST: Self = Self { ok: None, not_ok: Some(1), at_ms: None, budget: Budget::NONE };
 
     /// `n` that complete stop the rest.
     pub const fn quorum(n: u32) -> Self {
-        Self { ok: Some(n), not_ok: None, at_ms: None }
+        Self { ok: Some(n), not_ok: None, at_ms: None, budget: Budget::NONE }
     }
 
     /// And the rest is stopped once this long has passed since the group was sealed, whatever has ended.
     #[must_use]
     pub fn with_deadline(self, deadline: Duration) -> Self {
         Self { at_ms: Some(millis(deadline)), ..self }
+    }
+
+    /// And all members together may use no more than this.
+    #[must_use]
+    pub const fn with_budget(self, budget: Budget) -> Self {
+        Self { budget, ..self }
     }
 
     /// Checks the counts against the number of members, and the deadline against what can be honoured.
@@ -60,6 +70,7 @@ impl Policy {
                 _ => {}
             }
         }
+        self.budget.check().map_err(|error| format!("budget: {error}"))?;
         match self.at_ms {
             Some(0) => Err("deadline: zero would stop all before they start".into()),
             Some(ms) if Duration::from_millis(ms) > LIMIT_MAX => {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Budget;
 use crate::limits::{
     AGENT_DEPTH_MAX, AGENT_GROUP_MAX, AGENT_GROUP_MIN, AGENT_PROMPT_BYTES_MAX, AGENT_QUEUE_JOBS_ALL_MAX,
     AGENT_QUEUE_JOBS_MAX, AGENT_SLOTS, AGENT_SPAWN_TOTAL, DEPTH_MAX, DEPTH_MAX_MAX, GROUP_MEMBERS_MAX,
@@ -42,6 +43,7 @@ impl Profile {
                 queue: AGENT_QUEUE_JOBS_MAX,
                 queue_all: AGENT_QUEUE_JOBS_ALL_MAX,
                 slots: Some(AGENT_SLOTS),
+                budget: Budget::NONE,
             },
             Self::Operator => Bounds {
                 depth: DEPTH_MAX,
@@ -52,6 +54,7 @@ impl Profile {
                 queue: QUEUE_JOBS_MAX,
                 queue_all: QUEUE_JOBS_MAX,
                 slots: None,
+                budget: Budget::NONE,
             },
         }
     }
@@ -82,6 +85,9 @@ pub struct Bounds {
     pub queue_all: usize,
     /// Jobs of the tree that may hold a slot at once; `None` for no bound but the supervisor's.
     pub slots: Option<u32>,
+    /// What the session, and all below it, may use in its life.
+    #[serde(default, skip_serializing_if = "Budget::is_none")]
+    pub budget: Budget,
 }
 
 impl Default for Bounds {

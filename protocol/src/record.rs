@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Dimension;
 use crate::cause::{Cause, Code, Exit, Status};
 use crate::envelope::{DecodeError, Encoder};
 use crate::id::{Fence, GroupId, JobId, Lifetime, LogId, MessageId, NodeId, Seq, SessionId};
@@ -161,6 +162,9 @@ pub struct RunStarted {
     /// Which try, from 1.
     #[serde(rename = "try")]
     pub attempt: u32,
+    /// Money set aside for it, in millionths of a US dollar; left out where no budget is above it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_usd_micros: Option<u64>,
 }
 
 /// `run.bound`: a runner has the run in hand, and here is how to find it from outside.
@@ -372,14 +376,20 @@ pub struct Usage {
     pub tokens: Option<u64>,
     /// Model calls so far.
     pub steps: Option<u64>,
+    /// How long it has run, where a budget of time is above it: the supervisor's own meter says so at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ms: Option<u64>,
 }
 
 /// `limits.set`: limits changed while what they bind lives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitsSet {
-    /// Whose; left out where it is the supervisor as a whole.
+    /// Whose; left out where it is the supervisor as a whole, or a group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeId>,
+    /// The group, where it is one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupId>,
     /// Dimension to its new value; `None` is no limit.
     pub limits: BTreeMap<LimitName, Option<u64>>,
 }
@@ -394,6 +404,14 @@ pub enum LimitName {
     RunMs,
     /// All runs of a job.
     TotalMs,
+    /// Of a budget: money in millionths of a US dollar.
+    BudgetUsdMicros,
+    /// Of a budget: tokens.
+    BudgetTokens,
+    /// Of a budget: calls of models.
+    BudgetSteps,
+    /// Of a budget: the times of runs, added up.
+    BudgetMs,
     /// A dimension that a newer writer knows and this reader does not.
     #[serde(other)]
     Unknown,
@@ -419,6 +437,8 @@ pub enum NoteCode {
     Circuit,
     /// So little space is left for the store that nothing new is taken on (ST-9).
     LowSpace,
+    /// Four fifths of a budget are used up; the value is what is used of it, in hundredths (BU-7).
+    Budget,
     /// A code that a newer writer knows and this reader does not.
     #[serde(other)]
     Unknown,
@@ -455,6 +475,9 @@ pub struct NoteDetails {
     /// How often the same call was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<u32>,
+    /// Of which dimension of a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dimension: Option<Dimension>,
     /// Of a group: its first members that are not over, and what each waits for, as a phase.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<(JobId, Arc<str>)>,

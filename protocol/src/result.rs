@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Spent;
 use crate::cause::{Cause, Code, Exit, Status};
 use crate::id::{GroupId, JobId, Lifetime, SessionId};
 use crate::policy::Threshold;
@@ -161,6 +162,9 @@ pub struct ResultEntry {
     /// Follow-ups that it had accepted and that nobody will answer: it ended first (J-24).
     #[serde(default)]
     pub unanswered: u32,
+    /// What it, and all below it, has used; left out where nobody told of anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Spent>,
     /// Its parent had this result before, from a wait or a wake (BAR-15). In a wake its output is then not repeated; a
     /// wait always answers in full.
     pub reference: bool,
@@ -181,6 +185,16 @@ pub struct CombinedResult {
     pub stopped_by: Option<Threshold>,
     /// From the seal to the last end.
     pub duration_ms: u64,
+    /// What the members, and all below them, have cost, in millionths of a US dollar; `None` where nobody told. `Some(0)`
+    /// was told to cost nothing.
+    #[serde(default)]
+    pub cost_usd_micros: Option<u64>,
+    /// Runs whose cost nobody told: they are not in the sum.
+    #[serde(default)]
+    pub cost_unknown: u32,
+    /// Tokens of models that they have used; `None` where nobody told.
+    #[serde(default)]
+    pub tokens: Option<u64>,
     /// The members in launch order. Above [`RESULT_ENTRIES_MAX`](crate::limits::RESULT_ENTRIES_MAX) members only
     /// those that did not complete.
     pub entries: Vec<ResultEntry>,
@@ -221,6 +235,10 @@ impl CombinedResult {
             self.outcome.as_str(),
             text::duration(self.duration_ms),
         );
+        let used = self.spent();
+        if !used.is_none() {
+            let _ = writeln!(out, "used: {used}");
+        }
         for entry in &self.entries {
             entry.write_framed(self.nonce, &mut out);
         }
@@ -228,6 +246,12 @@ impl CombinedResult {
             let _ = writeln!(out, "({} more members are not listed)", self.entries_omitted);
         }
         out
+    }
+
+    /// What its members have used together, as far as the header says.
+    pub fn spent(&self) -> Spent {
+        let Self { cost_usd_micros, cost_unknown, tokens, .. } = *self;
+        Spent { cost_usd_micros, cost_unknown, tokens, ..Spent::default() }
     }
 }
 

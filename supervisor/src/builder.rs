@@ -234,6 +234,7 @@ impl Builder {
         }
         let (_, bounds) = self.sessions.or(SessionOptions::default());
         bounds.check().map_err(|error| CallError::from(Refusal::BadBounds(error)))?;
+        bounds.budget.check().map_err(|error| CallError::from(Refusal::BadLimit(error)))?;
         let is_kept = |(_, starts, per): &(JobKind, usize, Duration)| {
             (1..=RATE_STARTS_MAX).contains(starts) && !per.is_zero() && *per <= LIMIT_MAX
         };

@@ -262,10 +262,20 @@ impl RunContext {
         self.voice().bound_and_kept(bound).await
     }
 
-    /// Records what the run has used so far, by one of its meters. What it tells of twice counts once. Every call is a
-    /// record: a runner whose work tells of each token says so now and then.
+    /// Says what the run has used so far, by one of its meters: sums, which never fall. What it tells of twice counts
+    /// once, and is charged to the job and all above it. Every call that says something new is a record: a runner whose
+    /// work tells of each token says so now and then, unless the run [is budgeted](RunContext::is_budgeted).
     pub fn used(&self, used: Used) {
         self.voice().used(used);
+    }
+
+    /// True where a budget is above the run: what it uses is then to be told at once, since nothing stops it before.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`], where the supervisor is busy or closed.
+    pub fn is_budgeted(&self) -> Result<bool, CallError> {
+        self.cell.core().look(|state| state.is_budgeted(self.cell.lifetime))
     }
 
     /// What the jobs above this one are to do, nearest first; closures have nothing to show. Looked up when asked: a

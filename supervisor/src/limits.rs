@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fanin_machine::{Command, Limit, Reply};
+use fanin_machine::{Command, Limit, Named, Reply};
 use fanin_protocol::spec::millis;
-use fanin_protocol::{JobId, Lifetime};
+use fanin_protocol::{Account, Budget, JobId, Lifetime};
 
 use crate::core::{CallError, Core};
 use crate::launched::Job;
@@ -26,6 +26,32 @@ impl Supervisor {
     pub async fn set_slots(&self, slots: impl Into<Option<NonZeroU32>>) -> Result<(), CallError> {
         let slots = slots.into().map(NonZeroU32::get);
         self.owner.core().submit(Command::Limit(Limit::Slots(slots))).await.map(drop)
+    }
+
+    /// Sets bounds of a budget that a session, a group or a job has, to other amounts; what is not set here stays. Only a
+    /// person should raise what is used up. What waits for it may start; what has ended stays over, and a budget that is
+    /// used up by its new bound stops what runs below it (BU-7).
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::BadLimit`](crate::Refusal::BadLimit) for what it does not bound, or an amount that is none; a refusal
+    /// for an id that is not known; [`CallError::Closed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it waits for the gate alone.
+    pub async fn set_budget(&self, of: &Named, to: Budget) -> Result<(), CallError> {
+        let limit = Limit::Budget { of: of.clone(), to };
+        self.owner.core().submit(Command::Limit(limit)).await.map(drop)
+    }
+
+    /// How the account of a session, a group or a job stands: what it may use, and what it and all below it have used.
+    ///
+    /// # Errors
+    ///
+    /// A refusal for an id that is not known; [`CallError::Busy`], [`CallError::Closed`].
+    pub fn account(&self, of: &Named) -> Result<Account, CallError> {
+        self.owner.core().look(|state| state.account(of))?.map_err(CallError::Refused)
     }
 
     /// Gives a job in its newest lifetime more time: moves the limit of its run and that of all its runs, whichever it

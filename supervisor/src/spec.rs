@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fanin_protocol::spec::{AgentSpec, CommandSpec, millis};
 use fanin_protocol::{
-    Cause, GroupId, JobId, JobKind, JobLimits, OnFailedDependency, Policy, Resume, SharedLimits, Spec,
+    Budget, Cause, GroupId, JobId, JobKind, JobLimits, OnFailedDependency, Policy, Resume, SharedLimits, Spec,
 };
 
 use crate::body::{Body, Start, Work};
@@ -271,6 +271,22 @@ impl JobSpec {
     #[must_use]
     pub fn repeats(mut self, calls: u32) -> Self {
         self.limits.edit().repeats = Some(calls);
+        self
+    }
+
+    /// What the job, and all below it, may use. Once that is used up it is stopped and ends `error{budget}`; what it has
+    /// put out is kept.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.limits.edit().budget = budget;
+        self
+    }
+
+    /// What a run of it is expected to cost, in millionths of a US dollar. Below a budget of money it starts only where so
+    /// much is left; without it half a dollar is set aside for an agent, or what is left, and nothing for others.
+    #[must_use]
+    pub fn estimate_usd_micros(mut self, micros: u64) -> Self {
+        self.limits.edit().estimate_usd_micros = Some(micros);
         self
     }
 

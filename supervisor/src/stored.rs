@@ -7,7 +7,7 @@ use fanin_machine::{Facts, JobFilter, Named, State, why};
 use fanin_protocol::envelope::LOST_KIND;
 use fanin_protocol::limits::{PAGE_JOBS, READ_BATCH, STORED_LOOKS_MAX};
 use fanin_protocol::{
-    Cause, Entry, Envelope, GroupId, JobId, JobInfo, JobList, LogId, Reason, RowKind, Seq, Status,
+    Account, Cause, Entry, Envelope, GroupId, JobId, JobInfo, JobList, LogId, Reason, RowKind, Seq, Status,
 };
 
 use crate::clock;
@@ -106,6 +106,11 @@ impl Stored {
     /// A group as it stands; `None` where the id is not known.
     pub fn group(&self, group: &GroupId) -> Option<GroupInfo> {
         self.state.group_info(group)
+    }
+
+    /// How the account of a session, a group or a job stands; `None` where the id is not known.
+    pub fn account(&self, of: &Named) -> Option<Account> {
+        self.state.account(of).ok()
     }
 
     /// What a job waits for; empty once it is over.

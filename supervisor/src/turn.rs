@@ -8,7 +8,7 @@ use fanin_protocol::Cause;
 
 use crate::core::CallError;
 use crate::handle::Handle;
-use crate::voice::Voice;
+use crate::voice::{Used, Voice};
 
 /// An open turn: its session is busy. Its drop ends it.
 pub struct Turn {
@@ -65,6 +65,12 @@ impl Turn {
         self.handle.core().submit(Command::Report(Report { run: self.run, what })).await?;
         self.is_over = true;
         Ok(())
+    }
+
+    /// Says what the turn has used so far, by one of its meters, as [`RunContext::used`](crate::RunContext::used): it is
+    /// charged to the session.
+    pub fn used(&self, used: Used) {
+        self.voice().used(used);
     }
 
     fn over(&self) -> Command {

@@ -5,8 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use fanin_machine::{Bound, Command, Report, RunRef, Said};
+use fanin_protocol::limits::CALL_BYTES_MAX;
 use fanin_protocol::record::Usage;
-use fanin_protocol::{Fence, PartKind, PartState};
+use fanin_protocol::{Fence, PartKind, PartState, text};
 
 use crate::core::{CallError, Core};
 
@@ -57,7 +58,9 @@ impl Voice {
     /// record: a runner whose work tells of each token says so now and then.
     pub fn used(&self, used: Used) {
         let Used { source, cost_usd_micros, tokens, steps } = used;
-        self.report(Said::Used(Usage { run: self.fence(), source, cost_usd_micros, tokens, steps }));
+        let source = text::cut(&source, CALL_BYTES_MAX).to_owned();
+        let run = self.fence();
+        self.report(Said::Used(Usage { run, source, cost_usd_micros, tokens, steps, ms: None }));
     }
 
     /// Announces a tool call. `call` names it inside this run; a name that was used before is the same call.

@@ -117,6 +117,7 @@ fn nothing_is_left(world: &World) -> Kept {
         barriers: held.barriers,
         clocks: held.clocks,
         aside: held.aside,
+        quotas: held.quotas,
         ..Held::default()
     };
     let allowed = if ledger.queued > 0 { queued } else { Held::default() };
@@ -130,6 +131,6 @@ fn finish(world: &mut World) -> Result<(), Broken> {
     nothing_is_left(world)?;
     world.perform(&Op::Finish)?;
     ensure(!world.ledger.open, "SH-1", || "the store does not close".into())?;
-    let held = Held { barriers: 0, clocks: 0, aside: 0, ..world.state.held() };
+    let held = Held { barriers: 0, clocks: 0, aside: 0, quotas: 0, ..world.state.held() };
     ensure(held == Held::default() && world.near_alarm().is_none(), "G12", || format!("{held:?} is left"))
 }

@@ -54,6 +54,9 @@ pub fn pair(world: &World, op: &Op) -> String {
             format!("Report part {state:?}, {} of {}", part(world, id, *call), job(world, id))
         }
         Op::Call(id, call, _) => format!("Report call, {} of {}", part(world, id, *call), job(world, id)),
+        Op::Used(id, ..) => format!("Report used, {}", job(world, id)),
+        Op::TurnUsed(id, ..) => format!("Report turn used, {}", turn(world, id)),
+        Op::Budget(..) => format!("Limit budget, {}", runs(world)),
         Op::Slots(_) => format!("Limit slots, {}", runs(world)),
         Op::Extend(id, _) => format!("Limit extend, {}", job(world, id)),
         Op::TurnPart(id, _, state) => format!("Report turn part {state:?}, {}", turn(world, id)),

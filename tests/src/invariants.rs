@@ -7,6 +7,7 @@ use fanin_protocol::record::NoteCode;
 use fanin_protocol::{Cause, Entry, GroupId, JobId, NodeId, Reason, Record, SessionId, Status};
 use std::sync::Arc;
 
+use crate::accounts;
 use crate::broken::{Broken, Kept, ensure};
 use crate::ledger::{GroupSeen, JobSeen, SessionSeen};
 use crate::lending;
@@ -87,7 +88,7 @@ pub fn state(world: &World, unfinished: bool) -> Kept {
     ensure(state.queued() == ledger.queued, "G8", || format!("{} are queued", ledger.queued))?;
     if ledger.open {
         // Those that wait for their next try, or for their kind, are looked at one by one.
-        let is_plain = options.rate.is_none() && ledger.failed_starts <= 20;
+        let is_plain = !ledger.is_rated && ledger.failed_starts <= 20;
         let ready = |id: &SessionId, seen: &SessionSeen| {
             let held = || {
                 ledger.lives().filter(|job| job.session == *id && job.ended.is_none() && ledger.is_held(job))
@@ -112,6 +113,7 @@ pub fn state(world: &World, unfinished: bool) -> Kept {
         fires(world)?;
     }
     parent.compare(ledger)?;
+    accounts::holds(world, unfinished)?;
     recovered(world)?;
     reasons(world)
 }
@@ -192,6 +194,10 @@ fn job_reason(world: &World, id: &JobId, job: &JobSeen, reason: &Reason) -> bool
         }
         Reason::Rate { kind } => job.run.is_none() && world.options.rate.is_some() && job.kind == *kind,
         Reason::Circuit { kind } => job.run.is_none() && ledger.failed_starts > 20 && job.kind == *kind,
+        Reason::Budget { asked_usd_micros, left_usd_micros } => {
+            // What it asks for would fit, once others have used or given back what is set aside for them.
+            job.run.is_none() && *asked_usd_micros > 0 && asked_usd_micros <= left_usd_micros
+        }
         Reason::Draining => job.run.is_none() && (world.closing > 0 || !ledger.open),
         Reason::Starting | Reason::Working => {
             job.run.is_some() && job.stop.is_none() && !lending::waits(world, id, job)
@@ -245,6 +251,7 @@ fn group_reason(world: &World, id: &GroupId, group: &GroupSeen, reason: &Reason)
         | Reason::Backoff { .. }
         | Reason::Rate { .. }
         | Reason::Circuit { .. }
+        | Reason::Budget { .. }
         | Reason::Draining
         | Reason::Starting
         | Reason::Working

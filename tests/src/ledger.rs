@@ -36,6 +36,8 @@ pub struct Ledger {
     pub groups: BTreeMap<GroupId, GroupSeen>,
     /// All runs there ever were.
     pub runs: BTreeMap<Fence, RunSeen>,
+    /// What was used, and may be.
+    pub accounts: crate::accounts::Accounts,
     /// Whose lifetime it is.
     pub lifetimes: BTreeMap<Lifetime, JobId>,
     /// Posted messages.
@@ -100,6 +102,8 @@ pub struct JobSeen {
     pub lifetime: Lifetime,
     /// What its body is.
     pub kind: JobKind,
+    /// What a run of it is expected to cost.
+    pub estimate: Option<u64>,
     /// The open run.
     pub run: Option<Fence>,
     /// Runs so far.
@@ -178,7 +182,7 @@ impl Ledger {
 
     /// True where jobs may stand aside or behind their launch order.
     pub fn has_asides(&self, rated: bool) -> bool {
-        rated || self.retrying > 0 || self.failed_starts > 20 || self.plans > 0
+        rated || self.is_rated || self.retrying > 0 || self.failed_starts > 20 || self.plans > 0
     }
 
     /// The job in this life.

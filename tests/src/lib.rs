@@ -2,6 +2,7 @@
 //!
 //! Nothing here decides for the product; what a checker knows it learned from records, effects and replies.
 
+pub mod accounts;
 mod broken;
 pub mod calm;
 pub mod cases;

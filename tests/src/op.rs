@@ -4,9 +4,9 @@
 mod parse;
 mod print;
 
-use fanin_machine::WaiterId;
+use fanin_machine::{Named, WaiterId};
 use fanin_protocol::{
-    Bounds, Cause, Edges, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId,
+    Bounds, Budget, Cause, Edges, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId,
     OnFailedDependency, PartKind, PartState, Policy, SessionId,
 };
 
@@ -63,6 +63,12 @@ pub enum Op {
     Call(JobId, u8, u64),
     /// The last run of a job shows a sign of work that only the host sees.
     Beat(JobId),
+    /// The last run of a job says what it has used so far, by the meter of this number.
+    Used(JobId, u8, Sums),
+    /// The last turn of a session says so.
+    TurnUsed(SessionId, u8, Sums),
+    /// A person sets other bounds of a budget.
+    Budget(Named, Budget),
     /// So many jobs may run at once.
     Slots(Option<u32>),
     /// A job is given more time.
@@ -94,6 +100,9 @@ pub enum Op {
     /// Or a group.
     WhyGroup(GroupId),
 }
+
+/// What a meter tells: money in millionths of a dollar, tokens, calls of a model.
+pub type Sums = [Option<u64>; 3];
 
 /// A launch.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, MessageId, NodeId, OnFailedDependency, PartKind,
-    PartState, Policy, Resume, SessionId,
+    Bounds, Budget, Cause, GroupId, JobId, JobKind, JobLimits, MessageId, NodeId, OnFailedDependency,
+    PartKind, PartState, Policy, Resume, SessionId,
 };
 
 use crate::broken::Broken;
@@ -26,6 +26,7 @@ const SMALL: Bounds = Bounds {
     queue: 8,
     queue_all: 40,
     slots: Some(2),
+    budget: Budget::NONE,
 };
 /// One hour and a bit, forth and back: the clock jumps.
 const JUMPS_MS: [i64; 4] = [3_700_000, -3_700_000, 250, -250];
@@ -217,7 +218,7 @@ fn launch(bits: &mut Bits, world: &World, names: &Names, joins: bool) -> Op {
         1 => Policy::FAIL_FAST,
         2 => Policy::quorum(1 + bits.of(7) as u32),
         3 => Policy { at_ms: Some(bits.pick([1, 50, 500])), ..Policy::ALL },
-        4 => Policy { ok: Some(2), not_ok: Some(2), at_ms: Some(100) },
+        4 => Policy { ok: Some(2), not_ok: Some(2), at_ms: Some(100), ..Policy::ALL },
         _ => Policy::ALL,
     };
     let group = if again && bits.one_in(2) { bits.of(known) } else { world.ledger.groups.len() };
@@ -242,6 +243,7 @@ fn launch(bits: &mut Bits, world: &World, names: &Names, joins: bool) -> Op {
             retries: bits.pick([None, None, None, Some(1), Some(4)]),
             repeats: bits.pick([None, None, Some(2)]),
             resume: bits.pick([None, None, Some(Resume::Rerun)]),
+            ..JobLimits::NONE
         },
         jobs: names.jobs.iter().skip(first).take(size).cloned().collect(),
     }))
@@ -269,6 +271,10 @@ fn limit(bits: &mut Bits, world: &World, names: &Names) -> Op {
         0 | 1 => Op::Extend(who, bits.pick([1, 40, 5_000, u64::MAX])),
         2 => Op::Slots(bits.pick([None, Some(1), Some(2), Some(5)])),
         3..=5 => Op::Beat(who),
+        6 => {
+            let sums = [bits.pick([None, Some(0), Some(5), Some(u64::MAX)]), None, Some(bits.of(9) as u64)];
+            Op::Used(who, bits.of(3) as u8, sums)
+        }
         _ => Op::Call(who, bits.of(5) as u8, bits.of(2) as u64),
     }
 }

@@ -6,11 +6,11 @@ use fanin_machine::{
     Out, Parent as By, Post, PostTarget, PromoteTarget, Promotion, Rate, Release, Reply, Report, RunRef,
     Said, SessionCommand, SessionOpen, State, Stop, StopTarget, Take, WaiterId, Wanted, step,
 };
-use fanin_protocol::record::Level;
+use fanin_protocol::record::{Level, Usage};
 
 use fanin_protocol::{
-    AgentSpec, Bounds, Cause, Code, CommandSpec, Entry, JobId, JobKind, Left, LeftProcess, Lifetime, LogId,
-    NodeId, Output, Private, Profile, Spec,
+    AgentSpec, Bounds, Cause, Code, CommandSpec, Entry, Fence, JobId, JobKind, Left, LeftProcess, Lifetime,
+    LogId, NodeId, Output, Private, Profile, Spec,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -420,6 +420,11 @@ impl World {
                     args_hash: Some(*args),
                 },
             )?,
+            Op::Used(id, meter, sums) => report(self.host.runs.get(id), Said::Used(usage(*meter, *sums)))?,
+            Op::TurnUsed(id, meter, sums) => {
+                report(self.host.turns.get(id), Said::Used(usage(*meter, *sums)))?
+            }
+            Op::Budget(of, to) => Command::Limit(Limit::Budget { of: of.clone(), to: *to }),
             Op::Slots(slots) => Command::Limit(Limit::Slots(*slots)),
             Op::Extend(id, by_ms) => {
                 Command::Limit(Limit::Extend { job: id.clone(), lifetime: None, by_ms: *by_ms })
@@ -541,6 +546,10 @@ fn launch(launching: &Launching, parent: By) -> Launch {
         edges: launching.edges().map(Arc::new),
         foreground: launching.foreground,
     }
+}
+
+fn usage(meter: u8, [cost_usd_micros, tokens, steps]: [Option<u64>; 3]) -> Usage {
+    Usage { run: Fence(0), source: format!("m{meter}"), cost_usd_micros, tokens, steps, ms: None }
 }
 
 fn report(run: Option<&RunRef>, what: Said) -> Option<Command> {

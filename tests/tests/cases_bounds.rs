@@ -112,7 +112,7 @@ async fn what_is_within_the_bounds_is_accepted() {
         JobSpec::agent("a", "talks", prompt),
     ];
     let limit = u64::try_from(LIMIT_MAX.as_millis()).unwrap();
-    let policy = Policy { ok: Some(5), not_ok: Some(5), at_ms: Some(limit) };
+    let policy = Policy { ok: Some(5), not_ok: Some(5), at_ms: Some(limit), ..Policy::ALL };
     let group = session.fan_out_with(GroupOptions { id: None, policy }, specs).await.unwrap();
     let result = group.wait(STUCK).await.unwrap();
     assert_eq!(result.outcome, Outcome::AllOk);

@@ -70,7 +70,7 @@ fn a_record_that_does_not_fit_changes_nothing() {
     let world = world();
     let b = world.ledger.job(&job("b")).clone();
     let (run, lifetime) = (b.run.unwrap(), b.lifetime);
-    let started = |node| Record::from(RunStarted { node, attempt: 1 });
+    let started = |node| Record::from(RunStarted { node, attempt: 1, reserved_usd_micros: None });
     let ended = |run| {
         Record::from(RunEnded {
             run,

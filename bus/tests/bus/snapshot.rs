@@ -62,6 +62,7 @@ impl State {
             queued_at_ms: 0,
             started_at_ms: None,
             ended_at_ms: None,
+            usage: None,
         };
         self.0.iter().map(info).collect()
     }

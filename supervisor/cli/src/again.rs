@@ -62,6 +62,7 @@ fn rest(policy: Policy, carried: usize, left: usize) -> Policy {
         ok: policy.ok.map(|n| n.saturating_sub(number(carried))).filter(|n| *n > 0),
         not_ok: policy.not_ok.filter(|n| *n <= number(left)),
         at_ms: policy.at_ms,
+        budget: policy.budget,
     }
 }
 
@@ -103,6 +104,9 @@ pub(crate) fn nothing(group: &GroupId, session: &SessionId) -> CombinedResult {
         counts: Counts::default(),
         stopped_by: None,
         duration_ms: 0,
+        cost_usd_micros: None,
+        cost_unknown: 0,
+        tokens: None,
         entries: Vec::new(),
         entries_omitted: 0,
         unreaped: 0,

@@ -8,11 +8,12 @@ use fanin_protocol::{CombinedResult, GroupId, JobId};
 use fanin_subprocess::SubprocessRunner;
 use fanin_supervisor::journal::JournalError;
 use fanin_supervisor::{
-    Builder, CallError, GroupOptions, JobSpec, LaunchError, Session, SessionError, StartError,
+    Builder, CallError, GroupOptions, JobSpec, LaunchError, Named, Session, SessionError, StartError,
     SubscribeError, Supervisor, WaitError, Wake,
 };
 
 use crate::again;
+use crate::budget;
 use crate::exit::Exit;
 use crate::github::GitHub;
 use crate::hand::{Undone, Ways};
@@ -186,7 +187,8 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
     }
     let session = supervisor.session("run").await?;
     let limits = plan.tasks.iter().map(|task| task.limits).collect();
-    let Fired { result, members, wake } = fire(&mut shown, &session, &prepared.group, plan).await?;
+    let Fired { result, members, wake } =
+        fire(&mut shown, (&supervisor, &session), &prepared.group, plan).await?;
     // Where it cannot be read, the result says as much as its records.
     let saved = |job: &JobId| supervisor.output(job).ok();
     let result = tasks::with_saved(again::merge(result, &members), saved);
@@ -255,7 +257,7 @@ struct Fired {
 /// Launches the tasks that are left, and waits for all of them.
 async fn fire(
     shown: &mut Shown<'_>,
-    session: &Session,
+    (supervisor, session): (&Supervisor, &Session),
     group: &GroupId,
     plan: &mut Plan,
 ) -> Result<Fired, DriveError> {
@@ -274,6 +276,10 @@ async fn fire(
     }
     let options = GroupOptions { id: Some(group.clone()), policy: plan.policy };
     let group = session.fan_out_with(options, specs).await?;
+    if !plan.policy.budget.is_none() {
+        let account = supervisor.account(&Named::Group(group.id().clone()))?;
+        shown.say(&format!("fanin: {}", budget::allows(&account)));
+    }
     let wake = shown.until_fired(session, group.id()).await?;
     let members = members(seats, group.jobs().to_vec());
     Ok(Fired { result: wake.result().clone(), members, wake: Some(wake) })

@@ -5,6 +5,7 @@
 
 mod again;
 mod args;
+mod budget;
 mod config;
 mod demo;
 mod doctor;

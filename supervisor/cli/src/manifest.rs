@@ -17,14 +17,25 @@ use fanin_protocol::{CommandLine, JobLimits, OnFailedDependency, Policy, Resume,
 use toml::de::DeTable;
 
 use crate::args::Flags;
+use crate::budget;
 use crate::config;
 use crate::plan::what::{What, Written};
 use crate::plan::{self, Common, Draft, FailOn, Plan, Refused, Task};
 use reader::{Field, Problems, Section};
 
-const TOP_KEYS: [&str; 9] =
-    ["description", "concurrency", "release", "deadline", "fail_on", "cwd", "env", "limits", "task"];
-const TASK_KEYS: [&str; 19] = [
+const TOP_KEYS: [&str; 10] = [
+    "description",
+    "concurrency",
+    "release",
+    "deadline",
+    "fail_on",
+    "cwd",
+    "env",
+    "limits",
+    "budget",
+    "task",
+];
+const TASK_KEYS: [&str; 20] = [
     "id",
     "label",
     "command",
@@ -44,6 +55,7 @@ const TASK_KEYS: [&str; 19] = [
     "output_bytes_max",
     "depends",
     "on_failed_dependency",
+    "budget",
 ];
 const LIMIT_KEYS: [&str; 7] =
     ["timeout", "idle", "queue_timeout", "start_timeout", "total_timeout", "retries", "resume"];
@@ -106,21 +118,26 @@ fn parse(
         n => problems.add(top.place("task"), "task", format!("{n}; at most {GROUP_MEMBERS_MAX} are allowed")),
     }
     let deadline = top.field("deadline").and_then(|field| field.duration(problems));
+    let budget = top.field("budget").map(|field| budget::read(&field, "budget.", problems));
+    let budget = budget.unwrap_or_default();
+    let limits = top.field("limits").map(|field| common_limits(&field, deadline, problems));
     let common = Common {
-        limits: top
-            .field("limits")
-            .map(|field| common_limits(&field, deadline, problems))
-            .unwrap_or_default(),
+        limits: JobLimits { estimate_usd_micros: budget.estimate_usd_micros, ..limits.unwrap_or_default() },
         cwd: top.field("cwd").and_then(|field| common_folder(&field, folder, flags, problems)),
         env: top.field("env").map(|field| field.variables(problems)).unwrap_or_default(),
     };
     let tasks = tasks(&sections, folder, (&common, deadline, flags), problems);
     check_agents(&sections, configured, problems);
+    let policy = policy(&top, deadline, sections.len(), problems).with_budget(budget.budget);
+    let kinds = || tasks.iter().map(|task| task.spec.kind());
+    if let Some(problem) = budget::problem(budget.budget, kinds()).filter(|_| tasks.len() == sections.len()) {
+        problems.add(top.place("budget"), "budget", problem);
+    }
     Some(Plan {
         description: top.field("description").and_then(|field| field.string(problems)).map(Into::into),
         tasks,
         concurrency: concurrency(&top, problems),
-        policy: policy(&top, deadline, sections.len(), problems),
+        policy,
         fail_on: fail_on(&top, problems),
         again_of: None,
     })
@@ -178,7 +195,7 @@ fn release(field: &Field<'_, '_>, members: usize, problems: &mut Problems<'_>) -
         }
         u32::try_from(n).ok()
     };
-    let policy = Policy { ok: count("ok"), not_ok: count("not_ok"), at_ms: None };
+    let policy = Policy { ok: count("ok"), not_ok: count("not_ok"), ..Policy::ALL };
     if counts.fields().next().is_none() {
         field.wrong(format!("is empty; write {FORMS}"), problems);
     }
@@ -202,7 +219,13 @@ fn tasks(
         then.push(on_failed(section, problems));
         let draft = draft(section, n, id, folder, deadline, problems);
         match draft.map(|draft| common.task(draft, flags)) {
-            Some(Ok(task)) => tasks.push(task),
+            Some(Ok(task)) => {
+                if let Some(problem) = budget::problem(task.limits.budget, std::iter::once(task.spec.kind()))
+                {
+                    problems.add(section.place("budget"), "budget", problem);
+                }
+                tasks.push(task);
+            }
             Some(Err(error)) => problems.add(section.place(error.field), error.field, error.problem),
             None => {}
         }
@@ -303,7 +326,15 @@ fn limits(section: &Section<'_, '_>, deadline: Option<Duration>, problems: &mut 
     };
     let retries = section.field("retries").and_then(|field| field.integer(0, RETRIES_MAX.into(), problems));
     let resume = section.field("resume").and_then(|field| resume(&field, problems));
-    JobLimits { retries: retries.and_then(|n| u32::try_from(n).ok()), resume, ..limits }
+    let own =
+        section.field("budget").map(|field| budget::read(&field, "budget.", problems)).unwrap_or_default();
+    JobLimits {
+        retries: retries.and_then(|n| u32::try_from(n).ok()),
+        resume,
+        budget: own.budget,
+        estimate_usd_micros: own.estimate_usd_micros,
+        ..limits
+    }
 }
 
 /// What becomes of a task that its supervisor did not outlive.

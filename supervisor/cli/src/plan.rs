@@ -226,7 +226,7 @@ pub(crate) fn plan(
         plan.fail_on = Some(fail_on);
     }
     if flags.fail_fast {
-        plan.policy = Policy { at_ms: plan.policy.at_ms, ..Policy::FAIL_FAST };
+        plan.policy = Policy { at_ms: plan.policy.at_ms, budget: plan.policy.budget, ..Policy::FAIL_FAST };
     }
     match (plan.policy.at_ms, flags.timeout.map(millis)) {
         (Some(deadline), Some(timeout)) if timeout > deadline => Err(Refused::one(format!(

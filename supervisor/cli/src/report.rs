@@ -155,6 +155,10 @@ impl Report<'_> {
         if counts.cancelled > 0 {
             header.push_str(&self.why_stopped());
         }
+        let used = self.result.spent();
+        if !used.is_none() {
+            header.push_str(&format!("; {used}"));
+        }
         header
     }
 

@@ -6,6 +6,7 @@ use fanin_protocol::{CombinedResult, JobInfo, JobLimits, Reason, Record, ResultE
 use fanin_supervisor::stored::{GroupInfo, Stored, StoredRecord};
 use fanin_supervisor::{JobFilter, Named};
 
+use crate::budget;
 use crate::exit::Exit;
 use crate::json::{self, Beside};
 use crate::look::Where;
@@ -74,6 +75,14 @@ pub(crate) fn run(args: &ShowArgs, out: &mut dyn Write) -> Result<Exit, LookErro
         (Named::Session(id), false) => {
             writeln!(out, "session {id}: {} jobs", jobs.len())?;
             timeline(&found.stored, &jobs, None).write(out)?;
+            if let Some(account) = found.stored.account(&found.named) {
+                for line in budget::stands(account.budget, &account.spent) {
+                    writeln!(out, "budget {line}")?;
+                }
+                if !account.spent.is_none() {
+                    writeln!(out, "used so far: {}", account.spent)?;
+                }
+            }
         }
     }
     Ok(Exit::Done)
@@ -153,6 +162,9 @@ fn show_job(stored: &Stored, job: &JobInfo, out: &mut dyn Write) -> Result<(), L
         writeln!(out, "  {name:<6} {value}")?;
     }
     writeln!(out, "  {:<6} {}", "tries", job.runs)?;
+    if let Some(usage) = &job.usage {
+        writeln!(out, "  {:<6} {usage}", "used")?;
+    }
     for reason in &job.why {
         writeln!(out, "  {:<6} {}", "why", in_words(reason))?;
     }
@@ -173,6 +185,12 @@ fn show_group(
     let marks = marks(&found.stored, group)?;
     writeln!(out, "run {}", group.group)?;
     timeline(&found.stored, jobs, Some(marks)).write(out)?;
+    for line in budget::stands(group.policy.budget, &group.spent) {
+        writeln!(out, "budget {line}")?;
+    }
+    if group.result.is_none() && !group.spent.is_none() {
+        writeln!(out, "used so far: {}", group.spent)?;
+    }
     let Some(result) = &group.result else {
         for reason in found.stored.why_group(&group.group) {
             match reason {

@@ -155,6 +155,7 @@ impl<'r> Tasks<'r> {
             signal: None,
             output,
             unanswered: 0,
+            usage: info.usage,
             reference: false,
         })
     }

@@ -30,6 +30,7 @@ pub(crate) fn entry(label: &str, status: Status, why: Option<(Cause, Option<Code
         signal: None,
         output: None,
         unanswered: 0,
+        usage: None,
         reference: false,
     }
 }
@@ -61,6 +62,9 @@ pub(crate) fn result(mut entries: Vec<ResultEntry>) -> CombinedResult {
         counts,
         stopped_by: None,
         duration_ms: 2_000,
+        cost_usd_micros: None,
+        cost_unknown: 0,
+        tokens: None,
         entries,
         entries_omitted: 0,
         unreaped: 0,
@@ -88,5 +92,6 @@ pub(crate) fn job(id: &str, index: u32) -> JobInfo {
         queued_at_ms: 0,
         started_at_ms: None,
         ended_at_ms: None,
+        usage: None,
     }
 }

@@ -218,7 +218,8 @@ mod tests {
     use crate::testing::job;
 
     fn started(id: &str) -> Record {
-        RunStarted { node: NodeId::Job(JobId::parse(id).unwrap()), attempt: 1 }.into()
+        RunStarted { node: NodeId::Job(JobId::parse(id).unwrap()), attempt: 1, reserved_usd_micros: None }
+            .into()
     }
 
     fn ended(id: &str, status: Status, why: Option<(Cause, Option<Code>)>) -> Record {

@@ -16,7 +16,7 @@ use crate::effect::Effect;
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::{Owner, Purpose};
-use crate::{run, stop, timer};
+use crate::{quota, run, stop, timer};
 
 /// When the limits of a started job are due, in this epoch. What is `None` does not bind it.
 #[derive(Debug, Clone, Default)]
@@ -256,6 +256,7 @@ fn words(state: &State, key: JobKey, code: Code) -> String {
 /// What there is to say of the limit that stopped the open run, with what else there is to say.
 pub(crate) fn message(state: &State, key: JobKey, other: Option<Arc<str>>) -> Option<Arc<str>> {
     let told = state.memory.clocks.get(&key).and_then(|clocks| clocks.told.clone());
+    let told = told.or_else(|| quota::told(state, key).map(Into::into));
     match (told, other) {
         (Some(told), Some(other)) => Some(format!("{told}; {other}").into()),
         (told, other) => told.or(other),

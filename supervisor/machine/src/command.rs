@@ -7,14 +7,15 @@ use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{Level, Usage};
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{
-    Bounds, BoundsError, Cause, Code, Containment, Edges, Fence, GroupId, JobId, JobKind, Left, Lifetime,
-    LogId, MessageId, Output, PartKind, PartState, Policy, Profile, Rights, SessionId, SharedLimits, Spec,
-    Status,
+    Bounds, BoundsError, Budget, Cause, Code, Containment, Edges, Fence, GroupId, JobId, JobKind, Left,
+    Lifetime, LogId, MessageId, Output, PartKind, PartState, Policy, Profile, Rights, SessionId,
+    SharedLimits, Spec, Status,
 };
 
 use crate::clock::Mono;
 use crate::foreground::{PromoteTarget, Promotion};
 use crate::state::{JobKey, SessionKey};
+use crate::view::Named;
 
 /// A command. Each is one step, and the order of steps decides every race.
 #[derive(Debug, Clone)]
@@ -84,6 +85,13 @@ pub enum Limit {
         lifetime: Option<Lifetime>,
         /// How much more, in milliseconds.
         by_ms: u64,
+    },
+    /// Other bounds of a budget, where it has such already.
+    Budget {
+        /// Whose.
+        of: Named,
+        /// Those that are to be others.
+        to: Budget,
     },
     /// So little space is left for the store that the host launches nothing more. It is only noted (ST-9).
     LowSpace,
@@ -614,6 +622,12 @@ pub enum Refusal {
     /// A limit cannot be set to this.
     #[error("{0}")]
     BadLimit(SpecError),
+    /// A budget bounds nothing that its jobs could ever tell of (BU-6).
+    #[error("{}nothing that it bounds is told of by such jobs; add `time`, which is always known", of_budget(.index))]
+    UnboundBudget {
+        /// The job's place in the call, from 0; none of a group's budget.
+        index: Option<usize>,
+    },
     /// The policy cannot be met.
     #[error("{0}")]
     BadPolicy(String),
@@ -649,6 +663,11 @@ fn of_job(index: &Option<usize>) -> String {
     index.map_or_else(String::new, |index| format!("job {index}: a prompt of "))
 }
 
+/// Begins a text that is about a budget of a call.
+fn of_budget(index: &Option<usize>) -> String {
+    index.map_or_else(|| "budget: ".to_owned(), |index| format!("job {index}: budget: "))
+}
+
 impl Refusal {
     /// A stable name; each has a row in `docs/errors.md`.
     pub const fn code(&self) -> &'static str {
@@ -679,6 +698,7 @@ impl Refusal {
             Self::InboxFull { .. } => "inbox_full",
             Self::MessagesLeft(_) => "messages_left",
             Self::BadLimit(_) => "bad_limit",
+            Self::UnboundBudget { .. } => "unbound_budget",
             Self::BadPolicy(_) => "bad_policy",
             Self::BadPlan(_) => "bad_plan",
             Self::QueueFull { .. } => "queue_full",

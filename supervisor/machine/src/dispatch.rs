@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use fanin_protocol::record::RunStarted;
-use fanin_protocol::{Fence, NodeId};
+use fanin_protocol::{Cause, Fence, NodeId};
 
 use crate::command::{RunNode, RunRef};
 use crate::effect::Effect;
+use crate::job::{self, Ending};
 use crate::lend;
 use crate::out::Out;
+use crate::quota::{self, Room};
 use crate::state::{Closing, Job, JobKey, SessionKey, State};
 use crate::{activity, circuit, plan};
 
@@ -40,9 +42,9 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
         return false;
     }
     if state.memory.closing == Closing::No
-        && let Some(key) = next_aside(state)
+        && let Some(key) = next_aside(state).or_else(|| quota::next(state))
     {
-        start(state, key, out);
+        begin(state, key, out);
         return true;
     }
     while let Some(session) = state.memory.round.pop_front() {
@@ -59,7 +61,7 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
         if state.memory.closing == Closing::No
             && let Some(key) = next_queued(state, session)
         {
-            start(state, key, out);
+            begin(state, key, out);
             return true;
         }
     }
@@ -105,14 +107,45 @@ fn next_queued(state: &mut State, session: SessionKey) -> Option<JobKey> {
     key
 }
 
+/// Starts a job that has its turn, where its budget bears it (BU-3). One that stood aside for that may be in no slot's
+/// turn any more, and stands in line again.
+fn begin(state: &mut State, key: JobKey, out: &mut Out) {
+    let Some((session, kind)) = state.job(key).map(|job| (job.session, job.kind)) else { return };
+    if !lend::is_free(state, session) || state.memory.lending.asking.contains_key(&session) {
+        state.memory.ready.entry(session).or_default().push_front(key);
+        join_round(state, session);
+        return;
+    }
+    // One that stood aside for its budget has had its kind's turn a while ago.
+    let now = state.memory.clock.mono();
+    if state.memory.starts.hold(kind, key, now) {
+        return;
+    }
+    match quota::room(state, key) {
+        Room::Free(reserved) => start(state, key, reserved, out),
+        Room::Wait { at, .. } => quota::hold(state, at, key),
+        Room::Refuse(dimension) => {
+            let ending = Ending::error(Cause::Budget, Some(dimension.into()));
+            job::end(state, key, ending, out);
+        }
+    }
+}
+
 /// Writes `run.started` before anything is spawned (J-2).
-fn start(state: &mut State, key: JobKey, out: &mut Out) {
+fn start(state: &mut State, key: JobKey, reserved: Option<u64>, out: &mut Out) {
     let Some(job) = state.job(key) else { return };
     let (id, lifetime, kind, spec) = (job.id.clone(), job.lifetime, job.kind, job.spec.clone());
     let attempt = job.runs.saturating_add(1);
-    out.record_of(state, key, RunStarted { node: NodeId::Job(id.clone()), attempt });
+    out.record_of(
+        state,
+        key,
+        RunStarted { node: NodeId::Job(id.clone()), attempt, reserved_usd_micros: reserved },
+    );
     let fence = Fence(state.facts.head.0);
     activity::start(state, key, fence);
+    if reserved.is_some() {
+        quota::started(state, key);
+    }
     circuit::started(state, kind);
     let run = RunRef { node: RunNode::Job(key), fence };
     let needed = plan::dependencies(state, key).map(Arc::new);

@@ -8,9 +8,11 @@ use fanin_protocol::{Cause, Code, Fence, JobKind, Resume, Seq};
 use crate::command::{Open, Refusal, Reply};
 use crate::job::Ending;
 use crate::out::Out;
-use crate::state::{Closing, GroupKey, Job, JobKey, Node, SessionKey, Settings, State};
+use crate::state::{Closing, GroupKey, Job, JobKey, Node, Payer, SessionKey, Settings, State};
 use crate::stop::Intent;
-use crate::{dispatch, evict, group, job, launch, message, plan, retry, run, session, stop, sweep, timer};
+use crate::{
+    dispatch, evict, group, job, launch, message, plan, quota, retry, run, session, stop, sweep, timer,
+};
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
 pub(crate) fn is_open(state: &State) -> bool {
@@ -60,6 +62,7 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
 fn begin(state: &mut State, open: &Open, out: &mut Out) {
     state.memory.settings = Settings { slots: open.slots, grace_ms: open.grace_ms, seed: open.seed };
     state.memory.starts.set_rates(&open.rates);
+    state.memory.died_ms = state.facts.ts_ms;
     let previous = (state.facts.epoch > Seq(0)).then_some(state.facts.epoch);
     let clean = previous.is_none() || state.facts.closed;
     out.record(state, StoreOpened { log: open.log.clone(), level: open.level, previous, clean });
@@ -81,13 +84,16 @@ fn go_on(state: &mut State, out: &mut Out) {
             session::seal_turn_group(state, key, None, out);
         }
         state.memory.dirty.inboxes.push_back(Node::Session(key));
+        quota::opened(state, Payer::Session(key));
     }
     for key in state.facts.groups.places().into_iter().map(GroupKey) {
         group::close_taken(state, key, out);
         rearm(state, key);
+        quota::opened(state, Payer::Group(key));
     }
     for key in state.facts.jobs.places().into_iter().map(JobKey) {
         requeue(state, key, out);
+        quota::opened(state, Payer::Job(key));
     }
     // What was due by now is due before anything starts.
     timer::due(state, out);
@@ -110,6 +116,7 @@ fn end_run(state: &mut State, node: Node, out: &mut Out) {
     let Some(fence) = run::open_fence(state, node) else { return };
     if let Node::Job(key) = node {
         message::run_over(state, key, out);
+        quota::interrupted(state, key, out);
     }
     let (next, code) = resumed(state, node);
     out.record(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fanin_protocol::record::{
     GroupFired, GroupSealed, GroupVoided, JobEnded, JobQueued, JobStopping, LimitName, LimitsSet,
-    MessageTaken, Next, RunEnded, RunStarted, StopTarget, TakenBy,
+    MessageTaken, Next, RunEnded, RunOutcome, RunStarted, StopTarget, TakenBy,
 };
 use fanin_protocol::{
     About, Bounds, Counts, Entry, Fence, GroupId, JobId, JobKind, Lifetime, NodeId, Policy, Record, Seq,
@@ -12,8 +12,8 @@ use fanin_protocol::{
 };
 
 use crate::state::{
-    Below, End, Facts, Group, GroupKey, Job, JobKey, LastRun, Node, OpenRun, Parts, RunDetails, Session,
-    SessionKey, StopIntent,
+    Below, End, Facts, Group, GroupKey, Job, JobKey, LastRun, Meters, Node, OpenRun, Parts, RunDetails,
+    Session, SessionKey, StopIntent, is_of_budget, set_budget,
 };
 
 /// A record that cannot follow the ones before it. Nothing was changed.
@@ -131,7 +131,7 @@ impl Facts {
                 let about = job.or_else(|| group().map(|key| self.about_group(key).0));
                 Ok((about.unwrap_or_default(), body.run))
             }
-            Record::Usage(body) => self.used(body.run, hint),
+            Record::Usage(body) => self.used(body, hint),
             // No command of this version produces it; an older reader of it would be this one.
             Record::MessageSent(_) => Err("this version does not know what follows from it"),
         }
@@ -158,6 +158,7 @@ impl Facts {
             queued: 0,
             running: 0,
             jobs: 0,
+            ledger: None,
         });
         Ok((about, None))
     }
@@ -228,6 +229,7 @@ impl Facts {
             ended: None,
             taken: false,
             unanswered: 0,
+            ledger: None,
             below: None,
         });
         self.queued += 1;
@@ -288,6 +290,7 @@ impl Facts {
             results_taken: 0,
             taken: false,
             void: false,
+            ledger: None,
         });
         Ok(key)
     }
@@ -347,7 +350,9 @@ impl Facts {
     }
 
     fn run_started(&mut self, fence: Fence, ts_ms: u64, body: &RunStarted, hint: Near) -> Applied {
-        let open = |bound| OpenRun { fence, bound, parts: Parts::default(), used: false };
+        let meters = |reserved| Box::new(Meters::new(ts_ms, reserved));
+        let meters = body.reserved_usd_micros.map(meters);
+        let open = |bound| OpenRun { fence, bound, parts: Parts::default(), used: false, meters };
         match &body.node {
             NodeId::Session(id) => {
                 let key = self.session_key(id).ok_or("its session is not known")?;
@@ -370,6 +375,7 @@ impl Facts {
                 job.started_at_ms.get_or_insert(ts_ms);
                 let session = job.session;
                 self.opened(fence, Node::Job(key));
+                self.reserve(key, body.reserved_usd_micros.unwrap_or(0));
                 self.running += 1;
                 self.queued -= 1;
                 if let Some(session) = self.sessions.get_mut(session.index()) {
@@ -394,12 +400,6 @@ impl Facts {
         Ok(self.about(node))
     }
 
-    fn used(&mut self, fence: Fence, hint: Near) -> Applied {
-        let node = self.find_run(fence, hint)?;
-        self.open_run(node).ok_or("the run is not open")?.used = true;
-        Ok(self.about(node))
-    }
-
     fn run_ended(&mut self, body: &RunEnded, hint: Near) -> Applied {
         let node = self.find_run(body.run, hint)?;
         let run = self.open_run(node).ok_or("the run is not open")?;
@@ -419,8 +419,11 @@ impl Facts {
                 self.running -= 1;
                 let again = u32::from(matches!(body.next, Next::Retry { .. } | Next::Requeue));
                 self.queued += again;
+                let over = self.jobs.get_mut(key.index()).and_then(|job| job.run.take());
+                if let Some(run) = over {
+                    self.refund(key, &run, body.outcome == RunOutcome::Interrupted);
+                }
                 if let Some(job) = self.jobs.get_mut(key.index()) {
-                    job.run = None;
                     if body.next == Next::Requeue {
                         // An orderly stop is none of the host's crashes, and is over with the run.
                         let is_ordered = job.stop.take().is_some();
@@ -459,22 +462,36 @@ impl Facts {
 
     /// The slots of a supervisor are set by each opening, so a change of them ends with it and is no fact.
     fn limits_set(&mut self, body: &LimitsSet, hint: Near) -> Applied {
+        if let Some(id) = &body.group {
+            let (key, group) = self.find_group(id)?;
+            set_budget(&mut group.policy.budget, &body.limits);
+            return Ok(self.about_group(key));
+        }
         let id = match &body.node {
             None => return Ok(nothing()),
             Some(NodeId::Job(id)) => id,
-            Some(NodeId::Session(_)) => return Err("a session has no limit that could be set"),
+            Some(NodeId::Session(id)) => {
+                if !body.limits.keys().all(is_of_budget) {
+                    return Err("a session has no such limit");
+                }
+                let session = self.find_session(id)?;
+                set_budget(&mut session.bounds.budget, &body.limits);
+                return Ok((Arc::clone(&session.about), None));
+            }
         };
         let (key, job) = self.find_job(id, hint)?;
         if job.ended.is_some() {
             return Err("the job is over");
         }
-        let is_known = |name: &LimitName| matches!(name, LimitName::RunMs | LimitName::TotalMs);
+        let is_known =
+            |name: &LimitName| matches!(name, LimitName::RunMs | LimitName::TotalMs) || is_of_budget(name);
         if !body.limits.keys().all(is_known) {
             return Err("a job has no such limit");
         }
         let limits = job.limits.edit();
         limits.run_ms = body.limits.get(&LimitName::RunMs).copied().unwrap_or(limits.run_ms);
         limits.total_ms = body.limits.get(&LimitName::TotalMs).copied().unwrap_or(limits.total_ms);
+        set_budget(&mut limits.budget, &body.limits);
         Ok(self.about_job(key))
     }
 
@@ -656,7 +673,7 @@ impl Facts {
         hinted.or_else(|| self.runs.get(fence, fence_of)).ok_or("the run is not open")
     }
 
-    fn open_run(&mut self, node: Node) -> Option<&mut OpenRun> {
+    pub(crate) fn open_run(&mut self, node: Node) -> Option<&mut OpenRun> {
         match node {
             Node::Session(key) => self.sessions.get_mut(key.index())?.turn.as_mut(),
             Node::Job(key) => self.jobs.get_mut(key.index())?.run.as_mut(),

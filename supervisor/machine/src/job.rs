@@ -7,7 +7,7 @@ use crate::effect::{Effect, Forgotten};
 use crate::out::Out;
 use crate::state::{JobKey, Node, State, Unreaped};
 use crate::timers::Owner;
-use crate::{activity, message, plan, run, stop, sweep, waiter};
+use crate::{activity, message, plan, quota, run, stop, sweep, waiter};
 
 /// How a job ends.
 #[derive(Debug, Clone, Copy)]
@@ -138,6 +138,7 @@ pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
     sweep::catch_up(state, key, out);
     run::close_some(state, Node::Job(key), usize::MAX, out);
     message::run_over(state, key, out);
+    quota::run_over(state, key, out);
     let Some(job) = state.job(key) else { return };
     let (id, Some(stop)) = (job.id.clone(), job.stop) else { return };
     let status = match stop.target {
@@ -159,6 +160,7 @@ pub(crate) fn abandon(state: &mut State, key: JobKey, out: &mut Out) {
     state.memory.forced.remove(&fence);
     state.memory.overdue.remove(&fence);
     activity::run_over(state, key);
+    quota::look_again(state);
     state.memory.unreaped.insert(key, Unreaped::Runs(fence));
     let ending =
         Ending { after: stop.after, unreaped: true, ..Ending::new(status, Some(stop.cause), stop.code) };

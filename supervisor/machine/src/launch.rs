@@ -14,6 +14,7 @@ use crate::dispatch;
 use crate::fold::Near;
 use crate::out::Out;
 use crate::plan;
+use crate::quota;
 use crate::session;
 use crate::state::{Closing, GroupKey, Job, JobKey, Node, State};
 use crate::timer;
@@ -72,6 +73,7 @@ fn check(state: &State, request: &Launch, parent: Node) -> Result<(), Refusal> {
     bounds::check(state, request, parent)?;
     request.policy.check(members).map_err(Refusal::BadPolicy)?;
     plan::check(request)?;
+    quota::check(state, request, parent)?;
     let mut seen = HashSet::new();
     for (index, member) in request.members.iter().enumerate() {
         if !member.is_fresh && !seen.insert(&member.id) {
@@ -127,6 +129,9 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
     }
     if !in_turn && let Some(key) = state.facts.group_key(&group) {
         session::seal(state, key, (request.policy, request.edges), None, out);
+    }
+    if let Some(key) = state.facts.group_key(&group) {
+        quota::launched(state, key);
     }
     if let Some(newest) = newest {
         bounds::note_total(state, newest, spawned, out);

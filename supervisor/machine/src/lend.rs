@@ -12,6 +12,7 @@ use fanin_protocol::PartKind;
 use crate::command::{Refusal, Reply, WaiterId};
 use crate::dispatch;
 use crate::out::Out;
+use crate::quota;
 use crate::state::{JobKey, Node, SessionKey, State};
 use crate::waiter::{self, Wants};
 
@@ -91,6 +92,7 @@ pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
             state.memory.lending.lent.insert(key, Lent::Away);
             *state.memory.lending.by_session.entry(session).or_default() += 1;
             dispatch::slot_back(state, session);
+            quota::look_again(state);
         }
         (Some(_), true, true) => {
             state.memory.lending.lent.insert(key, Lent::Away);

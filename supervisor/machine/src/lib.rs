@@ -31,6 +31,7 @@ mod out;
 mod plan;
 pub mod pump;
 mod quiet;
+mod quota;
 mod repeats;
 mod report;
 mod result;

@@ -12,6 +12,7 @@ use fanin_protocol::{JobId, Lifetime, NodeId};
 use crate::activity;
 use crate::command::{Limit, Refusal, Reply};
 use crate::out::Out;
+use crate::quota;
 use crate::state::State;
 
 /// Carries out a change.
@@ -19,6 +20,7 @@ pub(crate) fn limit(state: &mut State, limit: Limit, out: &mut Out) -> Result<Re
     match limit {
         Limit::Slots(slots) => set_slots(state, slots, out),
         Limit::Extend { job, lifetime, by_ms } => extend(state, &job, lifetime, by_ms, out),
+        Limit::Budget { of, to } => quota::set(state, &of, to, out),
         Limit::LowSpace => {
             out.record(state, Note::new(NoteCode::LowSpace));
             Ok(Reply::Done)
@@ -34,7 +36,7 @@ fn set_slots(state: &mut State, slots: Option<u32>, out: &mut Out) -> Result<Rep
     }
     if state.memory.settings.slots != slots {
         let limits = BTreeMap::from([(LimitName::Slots, slots.map(u64::from))]);
-        out.record(state, LimitsSet { node: None, limits });
+        out.record(state, LimitsSet { node: None, group: None, limits });
         state.memory.settings.slots = slots;
     }
     Ok(Reply::Done)
@@ -68,7 +70,7 @@ fn extend(
         let problem = format!("{by_ms} ms more would make it longer than ten years");
         return Err(Refusal::BadLimit(SpecError { field: "time", problem }));
     }
-    out.record_of(state, key, LimitsSet { node: Some(NodeId::Job(id.clone())), limits: moved });
+    out.record_of(state, key, LimitsSet { node: Some(NodeId::Job(id.clone())), group: None, limits: moved });
     activity::extend(state, key, by_ms);
     Ok(Reply::Extended(true))
 }

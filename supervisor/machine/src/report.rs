@@ -10,7 +10,7 @@ use crate::command::{Bound, Ended, Refusal, Reply, Report, Said};
 use crate::out::Out;
 use crate::state::{JobKey, Node, State, StopIntent, Unreaped};
 use crate::timers::{Owner, Purpose};
-use crate::{activity, circuit, job, message, repeats, retry, run, session, sweep, tree, waiter};
+use crate::{activity, circuit, job, message, quota, repeats, retry, run, session, sweep, tree, waiter};
 
 /// Takes in a report; its fence was checked.
 pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result<Reply, Refusal> {
@@ -38,7 +38,9 @@ pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result
             }
         }
         // No run speaks for another.
-        Said::Used(usage) => out.record(state, Usage { run: report.run.fence, ..usage }),
+        Said::Used(usage) => {
+            quota::used(state, node, Usage { run: report.run.fence, ms: None, ..usage }, out)
+        }
         Said::Listens => message::listen(state, report.run),
         Said::Silent => return message::silence(state, report.run),
         Said::Took(key) => message::took(state, report.run, key, out),
@@ -101,6 +103,7 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     sweep::catch_up(state, key, out);
     run::close_some(state, Node::Job(key), usize::MAX, out);
     let unanswered = message::run_over(state, key, out);
+    quota::run_over(state, key, out);
     let Some(job) = state.job(key) else { return };
     let Some(open) = &job.run else { return };
     let is_safe = matches!(ended, Ended::Failed { is_safe: true, .. });
@@ -154,6 +157,7 @@ fn run_ended(state: &mut State, key: JobKey, ended: Ended, out: &mut Out) {
     state.memory.forced.remove(&fence);
     state.memory.overdue.remove(&fence);
     activity::run_over(state, key);
+    quota::look_again(state);
     retry::arm(state, key);
     waiter::run_over(state, key, out);
     if has_failed && state.job(key).is_some_and(|job| job.stop.is_none()) {

@@ -10,7 +10,8 @@ use fanin_protocol::{
 };
 
 use crate::plan;
-use crate::state::{Barrier, GroupKey, Job, JobKey, State};
+use crate::quota;
+use crate::state::{Barrier, GroupKey, Job, JobKey, Payer, State};
 
 /// The combined result of a group.
 pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) -> Option<CombinedResult> {
@@ -42,6 +43,7 @@ pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) ->
     let is_unreaped =
         |member: &&JobKey| state.job(**member).and_then(|job| job.ended).is_some_and(|end| end.unreaped);
     let unreaped = not_ok.iter().filter(is_unreaped).count();
+    let spent = quota::spent(state, Payer::Group(key));
     let omitted = members.saturating_sub(entries.len());
     Some(CombinedResult {
         group: group.id.clone(),
@@ -50,6 +52,9 @@ pub(crate) fn combine(state: &State, key: GroupKey, barrier: Option<Barrier>) ->
         counts: group.counts,
         stopped_by: stopped_by(state, key, not_ok),
         duration_ms,
+        cost_usd_micros: spent.cost_usd_micros,
+        cost_unknown: spent.cost_unknown,
+        tokens: spent.tokens,
         entries,
         entries_omitted: u32::try_from(omitted).unwrap_or(u32::MAX),
         unreaped: u32::try_from(unreaped).unwrap_or(u32::MAX),
@@ -69,7 +74,7 @@ fn stopped_by(state: &State, key: GroupKey, not_ok: &[JobKey]) -> Option<Thresho
     // None of those that were stopped counts for a rule: it had come true before.
     let Counts { completed, error, cancelled, .. } = group.counts;
     let not_ok = (error + cancelled).saturating_sub(u32::try_from(stopped).unwrap_or(u32::MAX));
-    let Policy { ok, not_ok: not_ok_max, at_ms } = group.policy;
+    let Policy { ok, not_ok: not_ok_max, at_ms, .. } = group.policy;
     if ok.is_some_and(|n| completed >= n) {
         Some(Threshold::Ok)
     } else if not_ok_max.is_some_and(|n| not_ok >= n) {
@@ -110,6 +115,7 @@ pub(crate) fn entry(state: &State, key: JobKey, share: usize) -> Option<ResultEn
             .and_then(|last| last.output.as_ref())
             .map(|output| entry_output(job, output, share.min(RESULT_ENTRY_BYTES_MAX))),
         unanswered: job.unanswered,
+        usage: quota::usage(state, key),
         reference: false,
     };
     entry.set_exit(last.and_then(|last| last.exit));

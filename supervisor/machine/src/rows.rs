@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fold::Near;
 use crate::state::{
-    Below, Facts, Group, GroupKey, Job, JobKey, Node, OpenRun, Posted, Session, SessionKey, State,
+    Below, Facts, Group, GroupKey, Job, JobKey, Ledger, Node, OpenRun, Posted, Session, SessionKey, State,
 };
 
 mod compare;
@@ -106,6 +106,8 @@ struct SessionRow {
     turns: u32,
     bounds: Bounds,
     spawned: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ledger: Option<Box<Ledger>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -124,6 +126,8 @@ struct GroupRow {
     taken: bool,
     #[serde(default)]
     void: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ledger: Option<Box<Ledger>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -193,8 +197,8 @@ impl Facts {
             RowKind::Session => {
                 let session = self.sessions.get(place(key)?)?;
                 let Session { closed, turns, bounds, spawned, .. } = *session;
-                let (id, turn) = (session.id.clone(), session.turn.clone());
-                let row = SessionRow { id, closed, turn, turns, bounds, spawned };
+                let (id, turn, ledger) = (session.id.clone(), session.turn.clone(), session.ledger.clone());
+                let row = SessionRow { id, closed, turn, turns, bounds, spawned, ledger };
                 (row.id.to_string(), Body::Session(row))
             }
             RowKind::Group => group_row(self, self.groups.get(place(key)?)?),
@@ -278,16 +282,20 @@ impl Facts {
             }
             Record::JobStopping(body) => self.touch_job(&body.job, hint),
             Record::JobEnded(body) => self.touch_job(&body.job, hint),
-            Record::RunStarted(body) => match &body.node {
-                NodeId::Session(id) => {
-                    if let Some(key) = self.session_key(id) {
-                        self.touch_node(Node::Session(key));
-                    }
+            Record::RunStarted(body) => {
+                self.touch_named(&body.node, hint);
+                if let NodeId::Job(id) = &body.node
+                    && body.reserved_usd_micros.is_some_and(|reserved| reserved > 0)
+                    && let Some(key) = hint.job().or_else(|| self.job_key(id))
+                {
+                    self.touch_payers(Node::Job(key));
                 }
-                NodeId::Job(id) => self.touch_job(id, hint),
-            },
+            }
             Record::RunBound(body) => self.touch_run(body.run, hint),
-            Record::RunEnded(body) => self.touch_run(body.run, hint),
+            Record::RunEnded(body) => {
+                self.touch_run(body.run, hint);
+                self.touch_payers_of_end(body.run, hint);
+            }
             Record::ToolPart(part) => self.touch_run(part.run, hint),
             Record::GroupSealed(body) => self.touch_group(&body.group),
             Record::GroupFired(body) => self.touch_group(&body.group),
@@ -309,11 +317,10 @@ impl Facts {
                 }
             }
             Record::LimitsSet(body) => {
-                if let Some(NodeId::Job(id)) = &body.node {
-                    self.touch_job(id, hint);
-                }
+                body.node.iter().for_each(|id| self.touch_named(id, hint));
+                body.group.iter().for_each(|id| self.touch_group(id));
             }
-            Record::Usage(body) => self.touch_run(body.run, hint),
+            Record::Usage(body) => self.touch_payers_of(body.run, hint),
             Record::MessageSent(_) | Record::Note(_) => {}
         }
     }
@@ -337,6 +344,17 @@ impl Facts {
         };
         if let Some(session) = session {
             self.touch_node(Node::Session(session));
+        }
+    }
+
+    fn touch_named(&mut self, id: &NodeId, hint: Near) {
+        match id {
+            NodeId::Job(id) => self.touch_job(id, hint),
+            NodeId::Session(id) => {
+                if let Some(key) = self.session_key(id) {
+                    self.touch_node(Node::Session(key));
+                }
+            }
         }
     }
 
@@ -380,7 +398,8 @@ fn group_row(facts: &Facts, group: &Group) -> (String, Body) {
         // A job that has left the memory left its session with its members.
         Node::Job(key) => facts.jobs.get(key.index()).map_or(SessionKey(u32::MAX), |job| job.session),
     };
-    let (id, fired, edges) = (group.id.clone(), group.fired.clone(), group.edges.clone());
+    let (id, fired) = (group.id.clone(), group.fired.clone());
+    let (edges, ledger) = (group.edges.clone(), group.ledger.clone());
     let row = GroupRow {
         id,
         parent,
@@ -394,6 +413,7 @@ fn group_row(facts: &Facts, group: &Group) -> (String, Body) {
         voided,
         taken,
         void,
+        ledger,
     };
     (row.id.to_string(), Body::Group(row))
 }
@@ -465,7 +485,7 @@ impl Facts {
 
     fn restore_session(&mut self, key: u64, row: SessionRow) -> Result<(), String> {
         let key = SessionKey(short(key)?);
-        let SessionRow { id, closed, turn, turns, bounds, spawned } = row;
+        let SessionRow { id, closed, turn, turns, bounds, spawned, ledger } = row;
         self.session_index.put(&id, key, |_| false, |_| true);
         let fence = turn.as_ref().map(|turn| turn.fence);
         let about = Arc::new(About::of(Some(id.clone()), None));
@@ -486,6 +506,7 @@ impl Facts {
                 queued,
                 running,
                 jobs,
+                ledger,
             },
         );
         if let Some(fence) = fence {
@@ -509,6 +530,7 @@ impl Facts {
             voided,
             taken,
             void,
+            ledger,
         } = row;
         self.group_index.put(&id, key, |_| false, |_| true);
         let session = self.sessions.get(session.index()).map(|session| session.id.clone());
@@ -531,6 +553,7 @@ impl Facts {
                 results_taken: 0,
                 taken,
                 void,
+                ledger,
             },
         );
         Ok(())

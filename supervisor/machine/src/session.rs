@@ -27,6 +27,7 @@ pub(crate) fn open(state: &mut State, open: SessionOpen, out: &mut Out) -> Resul
         Err(Refusal::UnknownSession(_)) if state.memory.closing > Closing::No => Err(Refusal::Draining),
         Err(Refusal::UnknownSession(_)) => {
             bounds.check().map_err(Refusal::BadBounds)?;
+            bounds.budget.check().map_err(Refusal::BadLimit)?;
             out.record(state, SessionOpened { session, profile, bounds });
             Ok(Reply::Done)
         }
@@ -46,7 +47,7 @@ pub(crate) fn turn(state: &mut State, id: &SessionId, out: &mut Out) -> Result<R
         return Err(Refusal::TurnOpen(id.clone()));
     }
     let attempt = session.turns.saturating_add(1);
-    out.record(state, RunStarted { node: NodeId::Session(id.clone()), attempt });
+    out.record(state, RunStarted { node: NodeId::Session(id.clone()), attempt, reserved_usd_micros: None });
     let fence = Fence(state.facts.head.0);
     Ok(Reply::Turn(RunRef { node: RunNode::Turn(key), fence }))
 }

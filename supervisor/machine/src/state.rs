@@ -19,18 +19,21 @@ use crate::command::WaiterId;
 use crate::evict::Finished;
 use crate::lend::Lending;
 use crate::plan::Plan;
+use crate::quota::Quotas;
 use crate::repeats::Repeat;
 use crate::rows::Changes;
 use crate::sweep::Sweep;
 use crate::timers::Timers;
 use crate::waiter::Waiter;
 
+mod accounts;
 mod arena;
 mod index;
 mod parts;
 mod runs;
 mod unreaped;
 
+pub(crate) use accounts::{Ledger, Meters, Payer, is_of_budget, set_budget};
 pub(crate) use arena::Arena;
 use index::Index;
 pub(crate) use parts::Parts;
@@ -138,6 +141,8 @@ pub(crate) struct Session {
     pub(crate) running: u32,
     /// Jobs of its tree that are kept here.
     pub(crate) jobs: u32,
+    /// Its account, once there is anything in it.
+    pub(crate) ledger: Option<Box<Ledger>>,
 }
 
 /// What hangs below a node that has launched: a session has it always, a job from its first launch to its end.
@@ -186,6 +191,9 @@ pub(crate) struct OpenRun {
     /// It has told what it used, so something came of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) used: bool,
+    /// What it was given and has told, where it is anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) meters: Option<Box<Meters>>,
 }
 
 /// A job in one of its lifetimes. Its id names the newest of them; the others are found by their lifetimes.
@@ -229,6 +237,9 @@ pub(crate) struct Job {
     pub(crate) taken: bool,
     /// Follow-ups that it had accepted and that are void.
     pub(crate) unanswered: u32,
+    /// Its account, once there is anything in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ledger: Option<Box<Ledger>>,
     /// What it has launched; apart, since most jobs launch nothing.
     #[serde(default, with = "has_launched")]
     pub(crate) below: Option<Box<Below>>,
@@ -382,6 +393,8 @@ pub(crate) struct Group {
     pub(crate) taken: bool,
     /// It is void: its parent went first.
     pub(crate) void: bool,
+    /// Its account, once there is anything in it.
+    pub(crate) ledger: Option<Box<Ledger>>,
 }
 
 /// Where a group is, derived.
@@ -432,6 +445,8 @@ pub(crate) struct Memory {
     pub(crate) opened: bool,
     /// The time of the record that says so.
     pub(crate) opened_ms: u64,
+    /// The time of the last record before that.
+    pub(crate) died_ms: u64,
     /// Runs of older epochs that are still to be closed, oldest first; `None` once nothing of them is left.
     pub(crate) opening: Option<VecDeque<Node>>,
     pub(crate) clock: Clock,
@@ -476,6 +491,8 @@ pub(crate) struct Memory {
     pub(crate) repeats: BTreeMap<JobKey, Repeat>,
     /// How starts go, by kind.
     pub(crate) starts: Starts,
+    /// What waits for a budget, and times that count.
+    pub(crate) quotas: Quotas,
     /// Runs that were told to end by force.
     pub(crate) forced: BTreeSet<Fence>,
     /// Runs whose time to go is over and that wait for those below them to be given up first.
@@ -542,6 +559,8 @@ pub(crate) struct Dirty {
     pub(crate) skips: BTreeSet<(GroupKey, u32)>,
     pub(crate) groups: VecDeque<GroupKey>,
     pub(crate) inboxes: VecDeque<Node>,
+    /// Budgets that may be used up.
+    pub(crate) quotas: VecDeque<Payer>,
     /// Runs that may have begun or ended to wait.
     pub(crate) lends: VecDeque<JobKey>,
     /// Groups that a foreground call has left.

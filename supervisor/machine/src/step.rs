@@ -9,7 +9,7 @@ use crate::command::{Command, Reply};
 use crate::out::Out;
 use crate::state::State;
 use crate::{
-    activity, dispatch, epoch, evict, fence, foreground, group, inbox, intake, job, lend, plan, sweep,
+    activity, dispatch, epoch, evict, fence, foreground, group, inbox, intake, job, lend, plan, quota, sweep,
 };
 
 /// Carries out one command.
@@ -54,6 +54,8 @@ fn settle(state: &mut State, is_tick: bool, out: &mut Out) {
     loop {
         if let Some(key) = state.memory.dirty.jobs.pop_front() {
             job::settle(state, key, out);
+        } else if let Some(payer) = state.memory.dirty.quotas.pop_front() {
+            quota::settle(state, payer, out);
         } else if sweep::next(state, &mut stops, out) {
         } else if let Some(key) = state.memory.dirty.needed.pop_front() {
             plan::settle(state, key);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fanin_protocol::limits::RESULT_BYTES_MAX;
 use fanin_protocol::{
     Cause, CombinedResult, GroupId, JobId, Lifetime, LogId, NodeId, Policy, ResultEntry, RowKind, Seq,
-    SessionId,
+    SessionId, Spent,
 };
 
 use crate::rows::{RestoreError, decode};
@@ -24,6 +24,8 @@ pub struct GroupInfo {
     pub parent: Option<NodeId>,
     /// The rule that may stop the rest.
     pub policy: Policy,
+    /// What its jobs, and all below them, have used.
+    pub spent: Spent,
     /// Its jobs in launch order.
     pub members: Vec<JobId>,
     /// The combined result, once it has fired.
@@ -122,6 +124,7 @@ impl State {
             session: group.about.session().cloned(),
             parent,
             policy: group.policy,
+            spent: group.ledger.as_deref().copied().unwrap_or_default().spent,
             members: members.map(|job| job.id.clone()).collect(),
             result: group.fired.clone(),
             voided: group.voided,

@@ -26,6 +26,7 @@ pub(crate) fn due(state: &mut State, out: &mut Out) {
             Owner::Group(key) => deadline(state, key),
             // The step goes on to start them.
             Owner::Kind(_) => {}
+            Owner::Payer(payer) => state.memory.dirty.quotas.push_back(payer),
             Owner::All => quiet::look(state, out),
         }
     }
@@ -57,7 +58,7 @@ fn job_due(state: &mut State, key: JobKey, purpose: Purpose, out: &mut Out) {
         Purpose::Backoff(lifetime) => retry::due(state, key, lifetime),
         Purpose::Force(fence) => stop::force(state, key, fence, out),
         Purpose::Unreaped(fence) => stop::give_up(state, key, fence, out),
-        Purpose::Deadline | Purpose::Refill | Purpose::Look => {}
+        Purpose::Deadline | Purpose::Refill | Purpose::Look | Purpose::Spent => {}
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fanin_protocol::{Fence, JobKind, Lifetime};
 
 use crate::clock::Mono;
-use crate::state::{GroupKey, JobKey};
+use crate::state::{GroupKey, JobKey, Payer};
 
 /// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub(crate) enum Purpose {
     Refill,
     /// It is time to look for quiet groups.
     Look,
+    /// What runs has used up a budget of time.
+    Spent,
 }
 
 /// Whose timer it is.
@@ -40,6 +42,7 @@ pub(crate) enum Owner {
     Job(JobKey),
     Group(GroupKey),
     Kind(JobKind),
+    Payer(Payer),
     All,
 }
 
@@ -66,6 +69,7 @@ impl Purpose {
             Self::Deadline => 8,
             Self::Refill => 9,
             Self::Look => 10,
+            Self::Spent => 11,
         }
     }
 }

@@ -10,7 +10,7 @@ use fanin_protocol::{
 
 use crate::command::{Launch, Member, Refusal};
 use crate::state::{Job, JobKey, Node, State};
-use crate::{lend, result, why};
+use crate::{lend, quota, result, why};
 
 /// Which jobs a list shows. What is `None` does not restrict it.
 #[derive(Debug, Clone, Default)]
@@ -69,6 +69,8 @@ pub struct Held {
     pub clocks: usize,
     /// Jobs that wait for room for their kind.
     pub aside: usize,
+    /// Jobs that wait for a budget, and times that count for one.
+    pub quotas: usize,
     /// Runs that were told to end by force.
     pub forced: usize,
     /// What is still to be told below nodes that go.
@@ -93,6 +95,7 @@ impl State {
             barriers: memory.barriers.len() + memory.plans.len(),
             clocks: memory.clocks.len() + memory.repeats.len(),
             aside: memory.starts.held().filter(|key| self.job(*key).is_some_and(Job::awaits_start)).count(),
+            quotas: quota::held(self),
             forced: memory.forced.len() + memory.overdue.len() + memory.force_at.len(),
             sweeps: memory.sweeps.len(),
             lent: lend::len(self),
@@ -290,6 +293,7 @@ impl State {
             queued_at_ms: job.queued_at_ms,
             started_at_ms: job.started_at_ms,
             ended_at_ms: end.map(|end| end.at_ms),
+            usage: quota::usage(self, key),
         })
     }
 }

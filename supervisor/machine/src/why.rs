@@ -9,7 +9,7 @@ use fanin_protocol::{GroupId, JobId, PartKind, Reason, Status};
 use crate::lend::Lent;
 use crate::state::{Closing, GroupKey, Job, JobKey, Node, Phase, State};
 use crate::waiter::{self, Wants};
-use crate::{plan, retry, sweep};
+use crate::{plan, quota, retry, sweep};
 
 /// What a job waits for; empty where it is over or not known.
 pub fn job(state: &State, id: &JobId) -> Vec<Reason> {
@@ -81,6 +81,9 @@ fn queued(state: &State, key: JobKey, job: &Job) -> Reason {
         return Reason::Backoff { tries: job.runs, not_before_ms };
     }
     if let Some(reason) = state.memory.starts.reason(job.kind, key, state.memory.clock.mono()) {
+        return reason;
+    }
+    if let Some(reason) = quota::reason(state, key) {
         return reason;
     }
     let line = state.memory.ready.get(&job.session).into_iter().flatten();

@@ -7,7 +7,7 @@ use fanin_supervisor::JobFilter;
 use crate::arguments::{self, Jobs};
 use crate::fault::ToolError;
 use crate::host::Host;
-use crate::reply::{Listed, Page, Reply};
+use crate::reply::{Listed, Page, Reply, used};
 use crate::running::{Named, Running, patiently};
 use crate::server::Server;
 
@@ -40,7 +40,11 @@ async fn list(running: &Running, jobs: &Jobs) -> Result<Reply, ToolError> {
     let shown: Vec<_> = list.jobs.iter().map(Listed::new).collect();
     let open = shown.iter().filter(|job| !job.is_over()).count();
     let more = if list.next.is_some() { "; there are more, from `next_from` on" } else { "" };
-    let summary = format!("{} jobs, of which {open} are not over{more}", shown.len());
+    let session = fanin_supervisor::Named::Session(running.session.id().clone());
+    let account = patiently(|| running.supervisor.account(&session)).await?;
+    let used =
+        used(Some(account.spent)).map_or_else(String::new, |used| format!("; all used so far: {used}"));
+    let summary = format!("{} jobs, of which {open} are not over{more}{used}", shown.len());
     Ok(Reply { jobs: Some(shown), next_from: list.next, ..Reply::new(summary) })
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fanin_protocol::limits::{MCP_REPLY_BYTES_MAX, RESULT_ENTRY_BYTES_MAX};
 use fanin_protocol::result::{EntryOutput, Outcome};
 use fanin_protocol::{
-    Cause, Code, CombinedResult, Counts, Fault, GroupId, JobId, JobInfo, Lifetime, ResultEntry, Status,
-    Threshold, text,
+    Cause, Code, CombinedResult, Counts, Fault, GroupId, JobId, JobInfo, Lifetime, ResultEntry, Spent,
+    Status, Threshold, text,
 };
 use fanin_supervisor::OutputPage;
 use rmcp::model::{CallToolResult, ContentBlock};
@@ -59,6 +59,9 @@ pub(crate) struct Over {
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped_by: Option<Threshold>,
     duration_ms: u64,
+    /// What all of them have used, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used: Option<String>,
     /// One for each task, in launch order.
     tasks: Vec<Entry>,
     #[serde(skip_serializing_if = "is_false")]
@@ -90,6 +93,8 @@ pub(crate) struct Entry {
     unreaped: bool,
     #[serde(skip_serializing_if = "is_zero")]
     unanswered: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used: Option<String>,
     /// Empty where it put out nothing.
     output: String,
     output_bytes: u64,
@@ -123,6 +128,9 @@ pub(crate) struct Listed {
     cause: Option<Cause>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<Arc<str>>,
+    /// What it has used so far, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used: Option<String>,
 }
 
 /// A page of what a job put out.
@@ -222,6 +230,11 @@ impl Reply {
     }
 }
 
+/// What was used, in words; nothing where nobody told of anything.
+pub(crate) fn used(spent: Option<Spent>) -> Option<String> {
+    spent.filter(|spent| !spent.is_none()).map(|spent| spent.to_string())
+}
+
 impl Over {
     pub(crate) fn new(result: &CombinedResult, already_told: bool) -> Self {
         Self {
@@ -230,6 +243,7 @@ impl Over {
             counts: result.counts,
             stopped_by: result.stopped_by,
             duration_ms: result.duration_ms,
+            used: used(Some(result.spent())),
             tasks: result.entries.iter().map(|entry| Entry::new(entry, false)).collect(),
             already_told,
         }
@@ -252,6 +266,7 @@ impl Entry {
             completed_anyway: entry.completed_anyway,
             unreaped: entry.unreaped,
             unanswered: entry.unanswered,
+            used: used(entry.usage),
             output: entry.output.as_ref().map(shown).unwrap_or_default(),
             output_bytes: entry.output.as_ref().map_or(0, |output| output.bytes_total),
             output_cut: entry.output.as_ref().is_some_and(|output| output.truncated),
@@ -270,6 +285,7 @@ impl Listed {
             why: info.why.iter().map(ToString::to_string).collect(),
             cause: info.cause,
             message: info.message.clone(),
+            used: used(info.usage),
         }
     }
 

@@ -7,11 +7,12 @@ use fanin_protocol::record::{
     MessageTaken, Next, RunEnded, RunOutcome, RunStarted, StopTarget, StoreOpened, TakenBy,
 };
 use fanin_protocol::{
-    Bounds, Cause, Code, Edges, Entry, Fence, JobId, JobKind, Lifetime, Need, NodeId, OnFailedDependency,
-    Outcome, PartState, Record, SessionId, Status, ToolPart,
+    Bounds, Budget, Cause, Code, Edges, Entry, Fence, JobId, JobKind, Lifetime, Need, NodeId,
+    OnFailedDependency, Outcome, PartState, Record, SessionId, Status, ToolPart,
 };
 
 use super::{GroupSeen, JobSeen, Ledger, RunSeen, SessionSeen};
+use crate::accounts::{self, Payer};
 use crate::broken::{Broken, Kept, ensure, some};
 
 impl Ledger {
@@ -50,7 +51,8 @@ impl Ledger {
             Record::MessageTaken(body) => self.message_taken(body),
             Record::Note(_) => Ok(()),
             Record::LimitsSet(body) => self.limits_set(body),
-            Record::MessageSent(_) | Record::Usage(_) => {
+            Record::Usage(body) => self.accounts.used(body),
+            Record::MessageSent(_) => {
                 Err(Broken { rule: "G2", what: format!("{} has no command yet", record.kind()) })
             }
         }
@@ -73,6 +75,8 @@ impl Ledger {
     }
 
     fn session_opened(&mut self, id: &SessionId, bounds: Bounds) -> Kept {
+        self.is_rated |= !bounds.budget.is_none();
+        self.accounts.bound(Payer::Session(id.clone()), bounds.budget);
         let before = self.sessions.insert(id.clone(), SessionSeen { bounds, ..SessionSeen::default() });
         ensure(before.is_none(), "G2", || format!("session {id} opens twice"))
     }
@@ -130,6 +134,7 @@ impl Ledger {
             group: body.group.clone(),
             lifetime,
             kind: body.kind,
+            estimate: body.limits.estimate_usd_micros,
             run: None,
             runs: 0,
             last: None,
@@ -139,6 +144,9 @@ impl Ledger {
             ended: None,
             taken: false,
         };
+        // Budgets hold jobs aside, as rates do.
+        self.is_rated |= !body.limits.budget.is_none();
+        self.accounts.bound(Payer::Job(lifetime), body.limits.budget);
         self.unstarted.insert(lifetime);
         self.queued += 1;
         self.lifetimes.insert(lifetime, body.job.clone());
@@ -187,7 +195,12 @@ impl Ledger {
         let is_told = job.stop.is_some_and(|(target, _)| target != StopTarget::Requeue);
         let anyway = is_told && job.last == Some(RunOutcome::Completed);
         ensure(body.completed_anyway == anyway, "J-17", || format!("{body:?} after {:?}", job.last))?;
+        let is_refused = body.cause == Some(Cause::Budget) && job.stop.is_none();
+        let estimate = job.estimate;
         self.skipped(body)?;
+        if is_refused {
+            accounts::refused(self, &body.job, estimate)?;
+        }
         let job = self.live_job(&body.job)?;
         let gives_cause = body.cause.is_some() == (body.status != Status::Completed);
         ensure(gives_cause, "G2", || format!("cause of {body:?}"))?;
@@ -266,6 +279,7 @@ impl Ledger {
                 ensure(!voided, "BAR-9", || format!("{id} starts and its group is voided"))?;
             }
         }
+        self.accounts.started(fence, self.payers(&body.node), body.reserved_usd_micros)?;
         self.runs
             .insert(fence, RunSeen { node: body.node.clone(), bound: false, over: false, parts: Vec::new() });
         Ok(())
@@ -300,6 +314,8 @@ impl Ledger {
 
     fn run_ended(&mut self, body: &RunEnded) -> Kept {
         self.posts_at_end(body)?;
+        let is_agent = self.is_bound_agent(body.run);
+        self.accounts.over(body.run, is_agent, body.outcome == RunOutcome::Interrupted);
         let run = self.open_run(body.run)?;
         let open = run.parts.iter().filter(|part| !part.state.is_terminal()).count();
         ensure(open == 0, "G4", || format!("run {} ends with {open} open parts", body.run))?;
@@ -350,6 +366,9 @@ impl Ledger {
 
     fn limits_set(&mut self, body: &LimitsSet) -> Kept {
         let names: Vec<LimitName> = body.limits.keys().copied().collect();
+        if let Some((payer, to)) = self.budget_set(body)? {
+            return self.accounts.set(&payer, to);
+        }
         match &body.node {
             None => ensure(names == [LimitName::Slots], "SC-11", || format!("{body:?}")),
             Some(NodeId::Job(id)) => {
@@ -360,6 +379,27 @@ impl Ledger {
             }
             Some(NodeId::Session(_)) => ensure(false, "SC-19", || format!("{body:?}")),
         }
+    }
+
+    /// Whose budget was set, and to what, where it was one.
+    fn budget_set(&mut self, body: &LimitsSet) -> Result<Option<(Payer, Budget)>, Broken> {
+        let of = |name| body.limits.get(&name).copied().flatten();
+        let to = Budget {
+            usd_micros: of(LimitName::BudgetUsdMicros),
+            tokens: of(LimitName::BudgetTokens),
+            steps: of(LimitName::BudgetSteps),
+            ms: of(LimitName::BudgetMs),
+        };
+        if to.is_none() {
+            return Ok(None);
+        }
+        let payer = match (&body.node, &body.group) {
+            (Some(NodeId::Session(id)), _) => Payer::Session(id.clone()),
+            (Some(NodeId::Job(id)), _) => Payer::Job(self.live_job(id)?.lifetime),
+            (None, Some(id)) => Payer::Group(id.clone()),
+            (None, None) => return Err(Broken { rule: "BU-7", what: "nobody's budget".into() }),
+        };
+        Ok(Some((payer, to)))
     }
 
     /// forward only, a start once set stays, an end is not before it.
@@ -390,6 +430,8 @@ impl Ledger {
         ensure(group.policy.is_none(), "G2", || format!("{} is sealed twice", body.group))?;
         ensure(*group.members == *body.members, "BAR-1", || format!("members of {}", body.group))?;
         group.policy = Some(body.policy);
+        self.is_rated |= !body.policy.budget.is_none();
+        self.accounts.bound(Payer::Group(body.group.clone()), body.policy.budget);
         self.plan_sealed(body)
     }
 

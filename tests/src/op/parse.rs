@@ -2,13 +2,13 @@
 //!
 //! What is left out is what most scripts mean: the session `s`, groups `g1`, `g2` and so on, commands, no limits.
 
-use fanin_machine::WaiterId;
+use fanin_machine::{Named, WaiterId};
 use fanin_protocol::{
-    Bounds, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId, OnFailedDependency,
-    PartKind, PartState, Policy, Profile, Resume, SessionId,
+    Bounds, Budget, Cause, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId,
+    OnFailedDependency, PartKind, PartState, Policy, Profile, Resume, SessionId,
 };
 
-use super::{Aim, How, Launching, Op, Promoted, Wish};
+use super::{Aim, How, Launching, Op, Promoted, Sums, Wish};
 
 /// A script, and what holds for the whole of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -77,6 +77,9 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "silent" => Op::Silent(words.job(1)),
         "took" => Op::Took(words.job(1), message(words.word(2))),
         "call" => Op::Call(words.job(1), words.call(), words.number("args").unwrap_or(0)),
+        "used" => Op::Used(words.job(1), words.number("meter").unwrap_or(1) as u8, words.sums()),
+        "turn-used" => Op::TurnUsed(words.session(1), words.number("meter").unwrap_or(1) as u8, words.sums()),
+        "set-budget" => Op::Budget(words.named(), words.budget("")),
         "beat" => Op::Beat(words.job(1)),
         "set-slots" => Op::Slots(Some(words.word(1)).filter(|n| *n != "none").map(|n| number(n) as u32)),
         "extend" => Op::Extend(words.job(1), number(words.word(2))),
@@ -111,6 +114,7 @@ fn bounds(words: &Words<'_>) -> Bounds {
         queue: size("queue", plain.queue),
         queue_all: size("queue_all", plain.queue_all),
         slots: count("slots", plain.slots),
+        budget: words.budget(""),
     }
 }
 
@@ -120,6 +124,7 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
     let mut policy = ok(words.number("ok").map(|n| n as u32));
     policy.not_ok = words.number("not_ok").map(|n| n as u32);
     policy.at_ms = words.number("deadline");
+    policy.budget = words.budget("");
     let (mut jobs, mut again) = (Vec::<&str>::new(), false);
     let mut needs = Vec::new();
     let mut is_fresh = words.option("as").is_none();
@@ -129,9 +134,9 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
             "again" => again = true,
             "fresh" => is_fresh = true,
             "agent" => kind = JobKind::Agent,
-            "all" => policy = Policy::ALL,
-            "any" => policy = Policy::ANY,
-            "fail_fast" => policy = Policy::FAIL_FAST,
+            "all" => policy = Policy::ALL.with_budget(policy.budget),
+            "any" => policy = Policy::ANY.with_budget(policy.budget),
+            "fail_fast" => policy = Policy::FAIL_FAST.with_budget(policy.budget),
             id => {
                 let (id, on) = id.split_once('>').unwrap_or((id, ""));
                 jobs.push(id);
@@ -165,6 +170,8 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
             repeats: words.number("repeats").map(|n| n as u32),
             grace_ms: words.number("grace"),
             resume: words.option("resume").map(resume),
+            budget: words.budget("own_"),
+            estimate_usd_micros: words.number("estimate"),
         },
         jobs: jobs.into_iter().map(job).collect(),
     }
@@ -235,6 +242,24 @@ impl<'a> Words<'a> {
 
     fn number(&self, name: &str) -> Option<u64> {
         self.option(name).map(number)
+    }
+
+    /// What `usd=`, `tokens=`, `steps=` and `time=` say, with a prefix.
+    fn budget(&self, prefix: &str) -> Budget {
+        let of = |name: &str| self.number(&format!("{prefix}{name}"));
+        Budget { usd_micros: of("usd"), tokens: of("tokens"), steps: of("steps"), ms: of("time") }
+    }
+
+    fn sums(&self) -> Sums {
+        ["cost", "tokens", "steps"].map(|name| self.number(name))
+    }
+
+    fn named(&self) -> Named {
+        match self.word(1) {
+            "session" => Named::Session(self.session(2)),
+            "group" => Named::Group(group(self.word(2))),
+            _ => Named::Job(self.job(2)),
+        }
     }
 
     /// `in=` a session, or `below=` a job; else session `s`.

@@ -4,10 +4,10 @@ use std::fmt::{self, Display, Formatter};
 
 use fanin_machine::WaiterId;
 use fanin_protocol::{
-    Bounds, JobKind, NodeId, OnFailedDependency, PartKind, PartState, Policy, Profile, SessionId,
+    Bounds, Budget, JobKind, NodeId, OnFailedDependency, PartKind, PartState, Policy, Profile, SessionId,
 };
 
-use super::{Aim, How, Launching, Op, Promoted, Wish};
+use super::{Aim, How, Launching, Op, Promoted, Sums, Wish};
 
 impl Display for Op {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -54,6 +54,18 @@ impl Display for Op {
             }
             Self::TurnPart(id, call, state) => write!(f, "turn-part {id} c{call} {}", moved(*state)),
             Self::Call(id, call, args) => write!(f, "call {id} c{call} args={args}"),
+            Self::Used(id, meter, sums) => {
+                write!(f, "used {id} meter={meter}")?;
+                used(f, sums)
+            }
+            Self::TurnUsed(id, meter, sums) => {
+                write!(f, "turn-used {id} meter={meter}")?;
+                used(f, sums)
+            }
+            Self::Budget(of, to) => {
+                write!(f, "set-budget {of}")?;
+                budget(f, "", to)
+            }
             Self::Beat(id) => write!(f, "beat {id}"),
             Self::Slots(None) => f.write_str("set-slots none"),
             Self::Slots(Some(slots)) => write!(f, "set-slots {slots}"),
@@ -94,10 +106,13 @@ impl Display for Launching {
             JobKind::Closure => f.write_str(" closure")?,
             JobKind::Agent => f.write_str(" agent")?,
         }
-        let Policy { ok, not_ok, at_ms } = self.policy;
+        let Policy { ok, not_ok, at_ms, budget: bounds } = self.policy;
         option(f, "ok", ok.map(u64::from))?;
         option(f, "not_ok", not_ok.map(u64::from))?;
         option(f, "deadline", at_ms)?;
+        budget(f, "", &bounds)?;
+        budget(f, "own_", &self.limits.budget)?;
+        option(f, "estimate", self.limits.estimate_usd_micros)?;
         option(f, "queue", self.limits.queue_ms)?;
         option(f, "start", self.limits.start_ms)?;
         option(f, "run", self.limits.run_ms)?;
@@ -160,7 +175,16 @@ fn bounded(f: &mut Formatter<'_>, id: &SessionId, bounds: &Bounds) -> fmt::Resul
     option(f, "prompt", differ(bounds.prompt_bytes as u64, plain.prompt_bytes as u64))?;
     option(f, "queue", differ(bounds.queue as u64, plain.queue as u64))?;
     option(f, "queue_all", differ(bounds.queue_all as u64, plain.queue_all as u64))?;
-    option(f, "slots", differ(or_none(bounds.slots), or_none(plain.slots)))
+    option(f, "slots", differ(or_none(bounds.slots), or_none(plain.slots)))?;
+    budget(f, "", &bounds.budget)
+}
+
+fn budget(f: &mut Formatter<'_>, prefix: &str, budget: &Budget) -> fmt::Result {
+    budget.limits().try_for_each(|(dimension, limit)| write!(f, " {prefix}{dimension}={limit}"))
+}
+
+fn used(f: &mut Formatter<'_>, sums: &Sums) -> fmt::Result {
+    ["cost", "tokens", "steps"].iter().zip(sums).try_for_each(|(name, sum)| option(f, name, *sum))
 }
 
 /// A waiter as scripts write it.

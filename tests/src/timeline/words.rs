@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use fanin_machine::{Answer, Background};
-use fanin_protocol::record::{GroupSealed, JobEnded, LimitName, Next, Note, NoteCode, RunOutcome, TakenBy};
+use fanin_protocol::record::{
+    GroupSealed, JobEnded, LimitName, Next, Note, NoteCode, RunOutcome, TakenBy, Usage,
+};
 use fanin_protocol::{
     Entry, Fence, GroupId, JobId, NodeId, OnFailedDependency, Record, ResultEntry, ToolPart,
 };
@@ -28,7 +30,11 @@ pub(super) fn record(entry: &Entry, ledger: &Ledger) -> String {
             let root = root.map_or(String::new(), |root| format!(" because of {root}"));
             format!("{}{root}", job_ended(body))
         }
-        Record::RunStarted(body) => node(&body.node),
+        Record::RunStarted(body) => {
+            let aside = body.reserved_usd_micros.filter(|micros| *micros > 0);
+            let aside = aside.map_or(String::new(), |micros| format!(", {micros} set aside"));
+            format!("{}{aside}", node(&body.node))
+        }
         Record::RunBound(body) => whose(ledger, body.run),
         Record::RunEnded(body) => {
             let outcome = match body.outcome {
@@ -71,14 +77,16 @@ pub(super) fn record(entry: &Entry, ledger: &Ledger) -> String {
         Record::Note(body) => note(body),
         Record::MessagePosted(body) => format!("{} to {}", body.key, body.to),
         Record::LimitsSet(body) => {
-            let whose = body.node.as_ref().map_or("supervisor".into(), node);
+            let group = body.group.as_ref().map(|id| format!("group {id}"));
+            let whose = group.unwrap_or_else(|| body.node.as_ref().map_or("supervisor".into(), node));
             let set = |(name, value): (&LimitName, &Option<u64>)| {
                 let value = value.map_or("none".into(), |value| value.to_string());
                 format!(" {name:?}={value}")
             };
             format!("{whose}{}", body.limits.iter().map(set).collect::<String>())
         }
-        Record::MessageSent(_) | Record::Usage(_) => String::new(),
+        Record::Usage(body) => used(body, ledger),
+        Record::MessageSent(_) => String::new(),
     }
 }
 
@@ -140,6 +148,16 @@ fn members(ledger: &Ledger, id: &GroupId) -> String {
     ledger.groups.get(id).map_or_else(|| id.to_string(), |group| list(group.members.iter()))
 }
 
+/// What a run told, each sum by its first letter.
+fn used(body: &Usage, ledger: &Ledger) -> String {
+    let sums =
+        [("cost", body.cost_usd_micros), ("tokens", body.tokens), ("steps", body.steps), ("ms", body.ms)];
+    let told: String =
+        sums.iter().filter_map(|(name, sum)| sum.map(|sum| format!(" {name}={sum}"))).collect();
+    let told = if told.is_empty() { " and does not say what" } else { &told };
+    format!("{} by {}{told}", whose(ledger, body.run), body.source)
+}
+
 fn whose(ledger: &Ledger, run: Fence) -> String {
     ledger.runs.get(&run).map_or_else(|| format!("run {run}"), |run| node(&run.node))
 }
@@ -190,14 +208,16 @@ fn note(body: &Note) -> String {
         NoteCode::Stall => "stall",
         NoteCode::Circuit => "circuit",
         NoteCode::LowSpace => "low_space",
+        NoteCode::Budget => "budget",
         NoteCode::Unknown => "unknown",
     };
     let details = body.details.as_deref().cloned().unwrap_or_default();
     let group = details.group.map_or(String::new(), |id| format!(" {id}"));
     let kind = details.kind.map_or(String::new(), |kind| format!(" {kind}"));
+    let of = details.dimension.map_or(String::new(), |of| format!(" {of}"));
     let repeats = details.repeats.map_or(String::new(), |times| format!(" {times} times"));
     let waits: String = details.waits.iter().map(|(id, phase)| format!(" {id}:{phase}")).collect();
     let job = body.job.as_ref().map_or(String::new(), |id| format!(" {id}"));
     let value = body.value.map_or(String::new(), |value| format!(" {value}"));
-    format!("{code}{job}{group}{kind}{value}{repeats}{waits}")
+    format!("{code}{job}{group}{kind}{of}{value}{repeats}{waits}")
 }

@@ -156,6 +156,7 @@ fn samples() -> Vec<(&'static str, &'static str, &'static str)> {
         ),
         ("BadLimit", Refusal::BadLimit(SpecError { field: "slots", problem: "zero".into() })),
         ("BadPlan", Refusal::BadPlan(vec!["`a` needs itself".into()])),
+        ("UnboundBudget", Refusal::UnboundBudget { index: None }),
         ("BadPolicy", Refusal::BadPolicy("ok = 0".into())),
         ("QueueFull", Refusal::QueueFull { queued: 1, asked: 1, max: 1 }),
         ("Draining", Refusal::Draining),

@@ -37,6 +37,9 @@ fn result() -> CombinedResult {
         counts: Counts::default(),
         stopped_by: None,
         duration_ms: 0,
+        cost_usd_micros: None,
+        cost_unknown: 0,
+        tokens: None,
         entries: Vec::new(),
         entries_omitted: 0,
         unreaped: 0,
@@ -102,7 +105,7 @@ fn runs() -> Vec<Record> {
     let output =
         Output { text: Private::new("text".into()), bytes_total: 4, truncated: false, invalid_utf8: false };
     vec![
-        RunStarted { node: NodeId::Job(job()), attempt: 1 }.into(),
+        RunStarted { node: NodeId::Job(job()), attempt: 1, reserved_usd_micros: Some(1) }.into(),
         RunBound {
             run: Fence(1),
             pid: Some(1),
@@ -190,9 +193,10 @@ fn messages_and_rest() -> Vec<Record> {
             cost_usd_micros: Some(1),
             tokens: Some(1),
             steps: Some(1),
+            ms: Some(1),
         }
         .into(),
-        LimitsSet { node: Some(NodeId::Job(job())), limits: BTreeMap::new() }.into(),
+        LimitsSet { node: Some(NodeId::Job(job())), group: Some(group()), limits: BTreeMap::new() }.into(),
         Note {
             job: Some(job()),
             run: Some(Fence(1)),
@@ -226,15 +230,17 @@ pub(crate) fn sparse(record: &Record) -> Record {
         Record::GroupSealed(body) => (body.edges, body.turn) = (None, None),
         Record::GroupFired(body) => (body.stopped_by, body.payload) = (None, Private::hidden()),
         Record::MessagePosted(body) => body.body = Private::hidden(),
-        Record::Usage(body) => (body.cost_usd_micros, body.tokens, body.steps) = (None, None, None),
+        Record::Usage(body) => {
+            (body.cost_usd_micros, body.tokens, body.steps, body.ms) = (None, None, None, None);
+        }
         Record::Note(body) => {
             (body.job, body.run, body.value, body.details) = (None, None, None, None);
         }
-        Record::LimitsSet(body) => body.node = None,
+        Record::LimitsSet(body) => (body.node, body.group) = (None, None),
+        Record::RunStarted(body) => body.reserved_usd_micros = None,
         Record::StoreClosed(_)
         | Record::SessionOpened(_)
         | Record::SessionClosed(_)
-        | Record::RunStarted(_)
         | Record::GroupVoided(_)
         | Record::MessageSent(_)
         | Record::MessageTaken(_) => {}

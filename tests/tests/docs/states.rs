@@ -32,7 +32,7 @@ fn causes_and_the_status_that_each_leads_to() {
 #[test]
 fn codes_and_the_causes_above_them() {
     let all = every!(Code: Queue Start Run Total Idle NoOutput Exhausted NoProgress Unanswered ExitStatus Signal ProgramNotFound BadFolder PermissionDenied Os ShimLost
-        AuthRequired Handshake Protocol AgentLimit Refusal Unknown);
+        AuthRequired Handshake Protocol AgentLimit Refusal Usd Tokens Steps Time Unknown);
     check("## Codes", 0, &all);
     assert!(all.iter().all(|code| wire(code) == code.as_str()));
     let rows = tree::table(&tree::read("docs/states.md"), "## Causes");
@@ -52,7 +52,7 @@ fn run_outcomes_part_states_group_outcomes_takers_and_notes() {
     check(
         "## Notes",
         0,
-        &every!(NoteCode: ClockJump StaleReport Unreaped SpawnTotal Stall Circuit LowSpace Unknown),
+        &every!(NoteCode: ClockJump StaleReport Unreaped SpawnTotal Stall Circuit LowSpace Budget Unknown),
     );
 }
 
@@ -78,6 +78,7 @@ fn reasons() -> Vec<Reason> {
         Reason::Backoff { tries: 1, not_before_ms: 1 },
         Reason::Rate { kind: JobKind::Command },
         Reason::Circuit { kind: JobKind::Agent },
+        Reason::Budget { asked_usd_micros: 1, left_usd_micros: 1 },
         Reason::Starting,
         Reason::Working,
         Reason::Question { call: "c".into() },
@@ -104,6 +105,7 @@ fn phase(reason: &Reason) -> &'static str {
         | Reason::Backoff { .. }
         | Reason::Rate { .. }
         | Reason::Circuit { .. }
+        | Reason::Budget { .. }
         | Reason::Starting
         | Reason::Working
         | Reason::Question { .. }

@@ -1,5 +1,6 @@
 //! Timelines: a script, and all that it gives. Each names the rules it guards.
 
+mod budgets;
 mod clocks;
 mod foreground;
 mod groups;

@@ -76,7 +76,7 @@ fn counts_of_a_policy_go_on_where_they_stood() {
     assert_eq!(of(Policy::quorum(2)), Policy::ALL);
     assert_eq!(of(Policy::FAIL_FAST), Policy::FAIL_FAST);
     assert_eq!(
-        of(Policy { ok: None, not_ok: Some(2), at_ms: Some(5) }),
+        of(Policy { not_ok: Some(2), at_ms: Some(5), ..Policy::ALL }),
         Policy { at_ms: Some(5), ..Policy::ALL }
     );
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::CommandFactory;
-use fanin_protocol::{Cause, Code, Status, Threshold};
+use fanin_protocol::{Cause, Code, Spent, Status, Threshold};
 use serde_json::Value;
 
 use super::*;
@@ -81,6 +81,7 @@ fn the_page_of_the_result_has_a_row_for_each_field_and_no_other() {
     let failed = entry("a", Status::Error, Some((Cause::Failed, Some(Code::ExitStatus))));
     let mut sample = result(vec![with_output(failed, "text")]);
     sample.stopped_by = Some(Threshold::NotOk);
+    sample.entries[0].usage = Some(Spent::default());
     let mut text = Vec::new();
     let carried = Box::new(Carried { from: sample.group.clone(), entry: sample.entries[0].clone() });
     let members = [Member { id: None, origin: Origin::Carried(carried) }];

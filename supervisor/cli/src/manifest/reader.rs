@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
+use fanin_protocol::budget::usd;
 use fanin_protocol::limits::PROBLEMS_SHOWN_MAX;
 use toml::de::{DeArray, DeTable, DeValue};
 
+use crate::budget;
 use crate::duration;
 use crate::exit::Exit;
 use crate::plan::Refused;
@@ -166,6 +168,26 @@ impl<'t, 'i> Field<'t, 'i> {
             Ok(n) if (min..=max).contains(&n) => Some(n),
             _ => {
                 self.wrong(format!("must be a whole number from {min} to {max}, not {number}"), problems);
+                None
+            }
+        }
+    }
+
+    /// An amount of US dollars up to `max`, in millionths.
+    pub(crate) fn usd(&self, max: u64, problems: &mut Problems<'_>) -> Option<u64> {
+        let text = match self.value {
+            DeValue::Integer(number) if number.radix() == 10 => number.as_str(),
+            DeValue::Float(number) => number.as_str(),
+            _ => return self.wrong_type("an amount of US dollars, like 1.50", problems),
+        };
+        match budget::parse_usd(text) {
+            Ok(micros) if micros <= max => Some(micros),
+            Ok(_) => {
+                self.wrong(format!("at most {} can be counted", usd(max)), problems);
+                None
+            }
+            Err(error) => {
+                self.wrong(error, problems);
                 None
             }
         }

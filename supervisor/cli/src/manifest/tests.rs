@@ -60,7 +60,7 @@ fn every_key_is_understood() {
     let plan = parsed_in(base.path(), FULL, &Flags::default()).unwrap();
     assert_eq!(plan.description.as_deref(), Some("everything a manifest can say"));
     assert_eq!((plan.concurrency, plan.fail_on), (3, Some(FailOn::NoneOk)));
-    assert_eq!(plan.policy, Policy { ok: Some(1), not_ok: Some(2), at_ms: Some(7_200_000) });
+    assert_eq!(plan.policy, Policy { ok: Some(1), not_ok: Some(2), at_ms: Some(7_200_000), ..Policy::ALL });
     let [first, second] = plan.tasks.as_slice() else { panic!("{plan:?}") };
     assert_eq!((first.label.as_str(), second.label.as_str()), ("the first", "task_2"));
     let (own, common) = (first.limits, second.limits);
@@ -161,7 +161,7 @@ cmd = "true"
         &expect![[r#"
             m.toml:2:1: concurency: unknown key; did you mean `concurrency`?
             m.toml:3:1: timeout: unknown key; it belongs into a [[task]]
-            m.toml:4:1: wholly_unknown: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, limits, task
+            m.toml:4:1: wholly_unknown: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, limits, budget, task
             m.toml:5:13: release.okay: unknown key; the keys here are ok, not_ok
             m.toml:5:23: release.never: unknown key; the keys here are ok, not_ok
             m.toml:9:1: comand: unknown key; did you mean `command`?
@@ -215,19 +215,15 @@ fn keys_of_what_is_not_built_are_unknown() {
     check(
         r#"
 [limits]
-[budget]
 [[task]]
 shell = "true"
 stdin = "x"
 idle = "1s"
 retries = 1
 resume = "fail"
-budget = 1
 "#,
         &expect![[r#"
-            m.toml:3:2: budget: unknown key; the keys here are description, concurrency, release, deadline, fail_on, cwd, env, limits, task
-            m.toml:6:1: stdin: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max, depends, on_failed_dependency
-            m.toml:10:1: budget: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max, depends, on_failed_dependency
+            m.toml:5:1: stdin: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max, depends, on_failed_dependency, budget
         "#]],
     );
 }

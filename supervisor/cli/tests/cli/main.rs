@@ -5,6 +5,8 @@ mod again;
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod budgets;
+#[cfg(test)]
 mod common;
 #[cfg(test)]
 mod damaged;

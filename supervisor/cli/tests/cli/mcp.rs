@@ -480,6 +480,28 @@ fn agents_are_given_their_prompts_with_their_rights() {
 }
 
 #[test]
+fn what_agents_have_used_is_told_of_each_and_of_all() {
+    let folder = crate::budgets::folder("");
+    let mut agent = Agent::begun(folder.path());
+    let tasks = json!([
+        { "agent": "worker", "prompt": "cost-0.25" },
+        { "agent": "worker", "prompt": "for nothing" },
+        { "shell": "true" }
+    ]);
+    let said = agent.call("task_parallel", &json!({ "tasks": tasks }));
+    let group = &said["results"][0];
+    assert_eq!(group["used"], "cost 0.25 USD and that of 1 runs, which is not known", "{said}");
+    let tasks = group["tasks"].as_array().unwrap();
+    let used: Vec<_> = tasks.iter().map(|task| task["used"].as_str().unwrap_or("-")).collect();
+    assert_eq!(used, ["cost 0.25 USD, 1 steps", "cost not known", "-"]);
+    let jobs = agent.call("jobs", &json!({}));
+    assert_eq!(jobs["jobs"][0]["used"], "cost 0.25 USD, 1 steps");
+    let summary = jobs["summary"].as_str().unwrap();
+    assert!(summary.contains("all used so far: cost 0.25 USD and that of 1 runs"), "{summary}");
+    assert_eq!(agent.leave().0, Some(0));
+}
+
+#[test]
 fn a_configuration_that_is_wrong_keeps_agents_away_and_nothing_else() {
     let folder = tempdir().unwrap();
     fs::write(folder.path().join("fanin.toml"), "[agents.mine]\nkind = 7\n").unwrap();

@@ -51,6 +51,14 @@ impl Life {
         }
     }
 
+    /// True where what it uses is to be told at once. Where nobody can say, it is told too often rather than too late.
+    pub(crate) fn is_budgeted(&self) -> bool {
+        match self {
+            Self::Run(context) => context.is_budgeted().unwrap_or(true),
+            Self::Parent { .. } => false,
+        }
+    }
+
     /// Takes follow-ups from now on. A parent's words come with its turns.
     pub(crate) fn listen(&self) {
         match self {

@@ -27,6 +27,8 @@ pub(crate) struct Listener {
     output_max: u64,
     /// Tools of ours that the agent may always call, by the names that agents give them.
     ours: Vec<String>,
+    /// What it uses is told at once: nothing stops it before.
+    is_budgeted: bool,
     heard: Mutex<Heard>,
 }
 
@@ -50,6 +52,14 @@ struct Heard {
     is_heard: bool,
     questions: u64,
     used: Option<Used>,
+    /// What the session has cost when this run began, and by now: an agent tells the sum of its session, and a run is
+    /// charged for its own share of that.
+    cost_before: u64,
+    cost_now: u64,
+    /// Calls of its model, as far as they can be told from outside.
+    steps: u64,
+    /// Its model has been called and what it says is coming.
+    is_in_step: bool,
     /// When the last record of usage was made.
     told_at: Option<Instant>,
     /// There is something to tell since.
@@ -80,8 +90,9 @@ impl Listener {
             Life::Run(context) => Some(context.voice()),
             Life::Parent { .. } => None,
         };
+        let is_budgeted = life.is_budgeted();
         let heard = Mutex::new(Heard { voice, ..Heard::default() });
-        Self { life, rights, output_max, ours: Vec::new(), heard }
+        Self { life, rights, output_max, is_budgeted, ours: Vec::new(), heard }
     }
 
     /// With tools of ours, by all names that agents give them.
@@ -103,8 +114,8 @@ impl Listener {
     pub(crate) fn begin(&self, voice: Voice) {
         self.life.beat();
         let mut heard = self.heard.lock();
-        let session = heard.session.take();
-        *heard = Heard { voice: Some(voice), session, ..Heard::default() };
+        let (session, cost_now) = (heard.session.take(), heard.cost_now);
+        *heard = Heard { voice: Some(voice), session, cost_before: cost_now, cost_now, ..Heard::default() };
     }
 
     /// Says something of the run that is open.
@@ -169,6 +180,13 @@ impl Listener {
         if heard.session.as_ref() != Some(&told.session_id) {
             return;
         }
+        if heard.replayed.is_some()
+            && let SessionUpdate::UsageUpdate(usage) = &told.update
+        {
+            // What it cost in its earlier life was charged then.
+            heard.cost_now = cost_of(usage).unwrap_or(heard.cost_now);
+            heard.cost_before = heard.cost_now;
+        }
         if let Some(open) = &mut heard.replayed {
             self.life.beat();
             return replay(open, told.update);
@@ -176,8 +194,12 @@ impl Listener {
         // What comes between two turns belongs to none, and nobody reads it.
         let Some(voice) = heard.voice.clone() else { return };
         match told.update {
-            SessionUpdate::AgentMessageChunk(chunk) => self.words(&mut heard, &chunk),
+            SessionUpdate::AgentMessageChunk(chunk) => {
+                self.step(&mut heard);
+                self.words(&mut heard, &chunk);
+            }
             SessionUpdate::AgentThoughtChunk(_) | SessionUpdate::Plan(_) => {
+                self.step(&mut heard);
                 heard.is_cut = true;
                 self.life.beat();
             }
@@ -186,6 +208,23 @@ impl Listener {
             SessionUpdate::UsageUpdate(usage) => self.usage(&mut heard, &usage),
             // Commands, modes and titles are no work; of what a newer protocol adds nothing is known.
             _ => {}
+        }
+    }
+
+    /// Something comes of the model: after the prompt, or after the result of a call, it was called for that. The protocol
+    /// tells of no calls of models, so this is the least there can have been.
+    fn step(&self, heard: &mut Heard) {
+        if heard.is_in_step {
+            return;
+        }
+        heard.is_in_step = true;
+        heard.steps += 1;
+        if self.is_budgeted {
+            let used =
+                heard.used.take().unwrap_or_else(|| Used { source: METER.to_owned(), ..Used::default() });
+            heard.used = Some(Used { steps: Some(heard.steps), ..used });
+            heard.is_untold = true;
+            self.tell_usage(heard, false);
         }
     }
 
@@ -225,6 +264,7 @@ impl Listener {
             if heard.calls.len() >= PARTS_PER_RUN_MAX {
                 return;
             }
+            self.step(heard);
             let is_ours = self.is_ours(name.as_deref(), Some(&title));
             let part = announce(voice, &id, name, kind, raw_input.as_ref());
             heard.calls.insert(Arc::clone(&id), Call { part: Some(part), kind, is_ours });
@@ -242,6 +282,7 @@ impl Listener {
                 return;
             }
             // Nothing announced it: it is one all the same.
+            self.step(heard);
             let kind = fields.kind.unwrap_or_default();
             let is_ours = self.is_ours(fields.name.as_deref(), fields.title.as_deref());
             let part = announce(voice, &id, fields.name, kind, fields.raw_input.as_ref());
@@ -269,6 +310,9 @@ impl Listener {
         }
         let Some(call) = heard.calls.get_mut(id) else { return };
         call.kind = kind.unwrap_or(call.kind);
+        if matches!(status, Some(ToolCallStatus::Completed | ToolCallStatus::Failed)) {
+            heard.is_in_step = false;
+        }
         match status {
             Some(ToolCallStatus::InProgress) => {
                 if let Some(part) = &call.part {
@@ -293,9 +337,11 @@ impl Listener {
     fn usage(&self, heard: &mut Heard, usage: &UsageUpdate) {
         self.life.beat();
         // The tokens that it tells of are those in its context now, and no sum.
-        let cost = usage.cost.as_ref().filter(|cost| cost.currency.eq_ignore_ascii_case("usd"));
-        let cost_usd_micros = cost.and_then(|cost| micros(cost.amount));
-        let used = Used { source: METER.to_owned(), cost_usd_micros, ..Used::default() };
+        let cost = cost_of(usage);
+        heard.cost_now = cost.unwrap_or(0).max(heard.cost_now);
+        let cost_usd_micros = cost.map(|cost| cost.saturating_sub(heard.cost_before));
+        let steps = Some(heard.steps).filter(|steps| *steps > 0);
+        let used = Used { source: METER.to_owned(), cost_usd_micros, steps, ..Used::default() };
         if usage.used == 0 && cost_usd_micros.unwrap_or(0) == 0 || heard.used.as_ref() == Some(&used) {
             return;
         }
@@ -306,7 +352,8 @@ impl Listener {
     }
 
     fn tell_usage(&self, heard: &mut Heard, is_last: bool) {
-        let is_due = is_last || heard.told_at.is_none_or(|at| at.elapsed() >= USAGE_EVERY);
+        let is_due =
+            is_last || self.is_budgeted || heard.told_at.is_none_or(|at| at.elapsed() >= USAGE_EVERY);
         if let Some(used) = heard.used.clone().filter(|_| heard.is_untold && is_due) {
             heard.is_untold = false;
             heard.told_at = Some(Instant::now());
@@ -427,6 +474,12 @@ const fn word(kind: ToolKind) -> &'static str {
 
 fn is_empty(input: &serde_json::Value) -> bool {
     input.is_null() || input.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
+/// What the session has cost by now, where it tells that in US dollars.
+fn cost_of(usage: &UsageUpdate) -> Option<u64> {
+    let cost = usage.cost.as_ref().filter(|cost| cost.currency.eq_ignore_ascii_case("usd"));
+    cost.and_then(|cost| micros(cost.amount))
 }
 
 /// Millionths; `None` for what is no amount.
