@@ -131,7 +131,15 @@ fn launch(
 
 fn opening() -> Result<Open, Error> {
     let log = LogId::parse("log")?;
-    Ok(Open { log, level: Level::Durable, slots: None, grace_ms: 0, seed: 0, rates: Vec::new() })
+    Ok(Open {
+        log,
+        level: Level::Durable,
+        slots: None,
+        grace_ms: 0,
+        seed: 0,
+        rates: Vec::new(),
+        sends_per_member: 0,
+    })
 }
 
 fn go(state: &mut State, command: Command) -> Out {

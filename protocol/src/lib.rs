@@ -39,7 +39,9 @@ pub use job_limits::Resume;
 pub use layout::LayoutError;
 pub use parent::{PARENT_VARIABLE, ParentMark, ParentMarkError};
 pub use part::{PartKind, PartState, ToolPart};
-pub use plan::{DEPENDENCIES_VARIABLE, Dependencies, Edges, Need, OnFailedDependency, PlanProblem};
+pub use plan::{
+    DEPENDENCIES_VARIABLE, Dependencies, Directions, Edges, Need, OnFailedDependency, PlanProblem, Tie,
+};
 pub use policy::{Policy, Threshold};
 pub use private::Private;
 pub use process::{Containment, Left, LeftProcess};

@@ -254,6 +254,22 @@ pub const HANDED_BYTES_MAX: usize = 64 * 1024;
 /// All that a command is told of the jobs that it needs, as JSON: below [`VARIABLE_BYTES_MAX`] with its name (T-3).
 pub const HANDED_JSON_BYTES_MAX: usize = 96 * 1024;
 
+/// Mail that waits for one member of a team: what does not fit is refused at once, so that no sender waits (T-6).
+pub const MAIL_INBOX_MAX: usize = 64;
+
+/// One mail: a finding or an answer fits; what is longer belongs in a file (T-6).
+pub const MAIL_BYTES_MAX: usize = 16 * 1024;
+
+/// All mail that waits in one team (T-6).
+pub const MAIL_TEAM_BYTES_MAX: usize = 1024 * 1024;
+
+/// Mail that one member may send in its life, unless `sends_per_member` says otherwise: a long piece of work needs less,
+/// and two that only acknowledge each other come to an end (T-6).
+pub const MAIL_SENDS_MAX: u32 = 256;
+
+/// Longest wait for mail: a model that waits longer loses its place in the work (T-7).
+pub const MAIL_WAIT_MAX: Duration = Duration::from_secs(60);
+
 /// Messages that wait in one inbox, or follow-ups that wait for one run: with the longest text each, 64 MiB (SC-12).
 pub const INBOX_MESSAGES_MAX: usize = 256;
 

@@ -2,6 +2,8 @@
 //! cycles; it starts nothing.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
@@ -55,19 +57,23 @@ impl fmt::Display for OnFailedDependency {
     }
 }
 
-/// What one member needs.
+/// What one member needs, and to whom it may send mail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
     /// Its place in the group, from 0.
     pub member: u32,
-    /// The places of those that it needs, rising, each once; at least one.
+    /// The places of those that it needs, rising, each once.
     pub on: Vec<u32>,
     /// What becomes of it where one of them did not complete.
     #[serde(default, skip_serializing_if = "OnFailedDependency::is_skip")]
     pub on_failed: OnFailedDependency,
+    /// The places of those to whom it may send mail, rising, each once (T-5).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sends: Vec<u32>,
 }
 
-/// The edges of a plan: what each member needs that needs anything, by their places.
+/// The edges of a plan: what each member needs that needs anything, by their places, and who may send mail to whom where
+/// that is declared.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Edges(Vec<Need>);
@@ -81,17 +87,35 @@ impl Edges {
         let need = |(member, (mut on, on_failed)): (u32, (Vec<u32>, _))| {
             on.sort_unstable();
             on.dedup();
-            (!on.is_empty()).then_some(Need { member, on, on_failed })
+            (!on.is_empty()).then_some(Need { member, on, on_failed, sends: Vec::new() })
         };
         Self((0..).zip(members).filter_map(need).collect())
     }
 
-    /// True where no member needs another.
+    /// The same, with those to whom members may send mail, each by its place. One that is named twice counts once.
+    #[must_use]
+    pub fn sending(mut self, sends: impl IntoIterator<Item = (u32, Vec<u32>)>) -> Self {
+        for (member, to) in sends.into_iter().filter(|(_, to)| !to.is_empty()) {
+            let at = self.0.binary_search_by_key(&member, |need| need.member).unwrap_or_else(|at| {
+                let (on, on_failed, sends) = (Vec::new(), OnFailedDependency::Skip, Vec::new());
+                self.0.insert(at, Need { member, on, on_failed, sends });
+                at
+            });
+            if let Some(need) = self.0.get_mut(at) {
+                need.sends.extend(to);
+                need.sends.sort_unstable();
+                need.sends.dedup();
+            }
+        }
+        self
+    }
+
+    /// True where no member needs another, and none declares to whom it sends.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What each member needs that needs anything, in launch order.
+    /// What each member needs that needs anything or declares to whom it sends, in launch order.
     pub fn needs(&self) -> &[Need] {
         &self.0
     }
@@ -99,114 +123,218 @@ impl Edges {
     /// What the member at this place needs; `None` where it needs nothing.
     pub fn of(&self, member: u32) -> Option<&Need> {
         let at = self.0.binary_search_by_key(&member, |need| need.member).ok()?;
-        self.0.get(at)
+        self.0.get(at).filter(|need| !need.on.is_empty())
     }
 
-    /// How many there are.
+    /// How many there are of what members need.
     pub fn count(&self) -> usize {
         self.0.iter().map(|need| need.on.len()).sum()
+    }
+
+    /// From whom to whom mail may go where that is declared, by places.
+    pub fn sends(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.0.iter().flat_map(|need| need.sends.iter().map(|to| (need.member, *to)))
+    }
+
+    /// Of each member, which one it is in the order in which they could start: what it needs comes first, ties are in
+    /// launch order (T-3). Of members in a circle it says nothing of use.
+    pub fn order(&self, members: usize) -> Vec<u32> {
+        let mut open = vec![0_u32; members];
+        let dependants = dependants(self.pairs(), &mut open);
+        let mut free: BinaryHeap<Reverse<u32>> = free(&open).map(Reverse).collect();
+        let (mut order, mut rank) = (vec![u32::MAX; members], 0);
+        while let Some(Reverse(place)) = free.pop() {
+            if let Some(at) = order.get_mut(place as usize) {
+                *at = rank;
+                rank += 1;
+            }
+            free.extend(follow(&dependants, &mut open, place).map(Reverse));
+        }
+        order
     }
 
     /// All that is wrong with them in a group of so many members: empty where they are a plan. It costs as much as there
     /// are members and edges, and calls itself nowhere.
     pub fn problems(&self, members: usize) -> Vec<PlanProblem> {
-        let count = self.count();
+        let count = self.count() + self.sends().count();
         if count > EDGES_MAX {
             return vec![PlanProblem::TooMany { edges: count }];
         }
         let mut problems = Vec::new();
-        for Need { member, on, .. } in &self.0 {
-            let is_member = |place: u32| (place as usize) < members;
-            if !is_member(*member) {
-                problems.push(PlanProblem::NoMember { member: *member, place: *member });
+        for Need { member, on, sends, .. } in &self.0 {
+            let (member, is_member) = (*member, |place: u32| (place as usize) < members);
+            if !is_member(member) {
+                problems.push(PlanProblem::NoMember { member, place: member, tie: Tie::Needs });
             }
-            for place in on {
+            let needs = on.iter().map(|place| (*place, Tie::Needs));
+            for (place, tie) in needs.chain(sends.iter().map(|place| (*place, Tie::Mail))) {
                 if place == member {
-                    problems.push(PlanProblem::Itself { member: *member });
-                } else if !is_member(*place) {
-                    problems.push(PlanProblem::NoMember { member: *member, place: *place });
+                    problems.push(PlanProblem::Itself { member, tie });
+                } else if !is_member(place) {
+                    problems.push(PlanProblem::NoMember { member, place, tie });
                 }
             }
         }
-        problems.extend(self.cycles(members).into_iter().map(|path| PlanProblem::Cycle { path }));
+        let circles = |tie| cycles(self.ties(tie), members).into_iter().map(move |path| (path, tie));
+        let mut found: Vec<_> = circles(Tie::Needs).collect();
+        // Whoever may get mail may wait for it. Where needs alone go round, that is what is to be mended first.
+        if found.is_empty() && self.sends().next().is_some() {
+            found.extend(circles(Tie::Mail));
+        }
+        problems.extend(found.into_iter().map(|(path, tie)| PlanProblem::Cycle { path, tie }));
         problems
     }
 
-    /// Cycles of two and more, each by the places on its way: what comes next is what the one before needs. No member is
-    /// in two of them; where cycles share members, one of them is found.
-    fn cycles(&self, members: usize) -> Vec<Vec<u32>> {
-        // Those that could start one after the other are taken away; what is left leads into a cycle or is in one.
-        let mut open = vec![0_u32; members];
-        let mut dependants: Vec<Vec<u32>> = vec![Vec::new(); members];
-        for (member, place) in self.pairs() {
-            if let (Some(open), Some(of)) =
-                (open.get_mut(member as usize), dependants.get_mut(place as usize))
-            {
-                *open += 1;
-                of.push(member);
-            }
-        }
-        let is_free = |(place, open): (u32, &u32)| (*open == 0).then_some(place);
-        let mut free: Vec<u32> = (0..).zip(&open).filter_map(is_free).collect();
-        while let Some(place) = free.pop() {
-            for member in dependants.get(place as usize).into_iter().flatten() {
-                let Some(open) = open.get_mut(*member as usize) else { continue };
-                *open -= 1;
-                if *open == 0 {
-                    free.push(*member);
-                }
-            }
-        }
-        let is_left = |place: u32| open.get(place as usize).is_some_and(|open| *open > 0);
-        // On which walk each was met, and as which step of it.
-        let mut met: Vec<Option<(u32, usize)>> = vec![None; members];
-        let mut cycles = Vec::new();
-        for first in (0..).take(members).filter(|place| is_left(*place)) {
-            let (mut path, mut at) = (Vec::new(), first);
-            // Each that is left needs one that is left, so a walk ends only where it meets something again.
-            while let Some(place) = met.get_mut(at as usize).filter(|met| met.is_none()) {
-                *place = Some((first, path.len()));
-                path.push(at);
-                let on = self.of(at).map(|need| need.on.as_slice()).unwrap_or_default();
-                let Some(next) = on.iter().find(|next| **next != at && is_left(**next)) else { break };
-                at = *next;
-            }
-            if let Some(Some((walk, step))) = met.get(at as usize)
-                && *walk == first
-                && path.len() - step > 1
-            {
-                cycles.push(path.split_off(*step));
-            }
-        }
-        cycles
+    /// Who may have to wait for whom: for what it needs; with mail also for those who may send to it.
+    fn ties(&self, tie: Tie) -> Vec<(u32, u32)> {
+        let mail = self.sends().filter(|_| tie == Tie::Mail).map(|(from, to)| (to, from));
+        self.pairs().chain(mail.filter(|(to, from)| to != from)).collect()
     }
 
-    /// Member and what it needs, but for itself and for what is no member.
+    /// Member and what it needs, but for itself.
     fn pairs(&self) -> impl Iterator<Item = (u32, u32)> {
         let pairs = self.0.iter().flat_map(|need| need.on.iter().map(|place| (need.member, *place)));
         pairs.filter(|(member, place)| member != place)
     }
 }
 
+/// Who waits for each member, and in `open` how many each waits for. What is no member is left out.
+fn dependants(pairs: impl Iterator<Item = (u32, u32)>, open: &mut [u32]) -> Vec<Vec<u32>> {
+    let mut dependants: Vec<Vec<u32>> = vec![Vec::new(); open.len()];
+    for (member, place) in pairs {
+        if let (Some(open), Some(of)) = (open.get_mut(member as usize), dependants.get_mut(place as usize)) {
+            *open += 1;
+            of.push(member);
+        }
+    }
+    dependants
+}
+
+/// Members that wait for none, in launch order.
+fn free(open: &[u32]) -> impl Iterator<Item = u32> {
+    (0..).zip(open).filter_map(|(place, open): (u32, &u32)| (*open == 0).then_some(place))
+}
+
+/// Takes a member away, and gives those that waited for it alone by then.
+fn follow<'a>(
+    dependants: &'a [Vec<u32>],
+    open: &'a mut [u32],
+    place: u32,
+) -> impl Iterator<Item = u32> + use<'a> {
+    dependants.get(place as usize).into_iter().flatten().copied().filter(move |member| {
+        open.get_mut(*member as usize).is_some_and(|open| {
+            *open -= 1;
+            *open == 0
+        })
+    })
+}
+
+/// Cycles of two and more, each by the places on its way: what comes next is what the one before waits for. No member is
+/// in two of them; where cycles share members, one of them is found.
+fn cycles(mut pairs: Vec<(u32, u32)>, members: usize) -> Vec<Vec<u32>> {
+    // Those that could start one after the other are taken away; what is left leads into a cycle or is in one.
+    let mut open = vec![0_u32; members];
+    let dependants = dependants(pairs.iter().copied(), &mut open);
+    let mut next: Vec<u32> = free(&open).collect();
+    while let Some(place) = next.pop() {
+        next.extend(follow(&dependants, &mut open, place));
+    }
+    let is_left = |place: u32| open.get(place as usize).is_some_and(|open| *open > 0);
+    pairs.sort_unstable();
+    // On which walk each was met, and as which step of it.
+    let mut met: Vec<Option<(u32, usize)>> = vec![None; members];
+    let mut cycles = Vec::new();
+    for first in (0..).take(members).filter(|place| is_left(*place)) {
+        let (mut path, mut at) = (Vec::new(), first);
+        // Each that is left waits for one that is left, so a walk ends only where it meets something again.
+        while let Some(place) = met.get_mut(at as usize).filter(|met| met.is_none()) {
+            *place = Some((first, path.len()));
+            path.push(at);
+            let from = pairs.partition_point(|(member, _)| *member < at);
+            let mut on = pairs.iter().skip(from).take_while(|(member, _)| *member == at);
+            let Some((_, next)) = on.find(|(_, next)| is_left(*next)) else { break };
+            at = *next;
+        }
+        if let Some(Some((walk, step))) = met.get(at as usize)
+            && *walk == first
+            && path.len() - step > 1
+        {
+            cycles.push(path.split_off(*step));
+        }
+    }
+    cycles
+}
+
+/// Who may send mail to whom in a group: as declared where anything is, else from those that come earlier in the order
+/// in which the members could start to those that come later. So two members cannot answer each other for ever (T-5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directions {
+    /// `None` where nothing is declared.
+    declared: Option<BTreeSet<(u32, u32)>>,
+    order: Vec<u32>,
+}
+
+impl Directions {
+    /// Those of a group of so many members with these edges.
+    pub fn of(edges: &Edges, members: usize) -> Self {
+        let declared: BTreeSet<(u32, u32)> = edges.sends().collect();
+        let order = if declared.is_empty() { edges.order(members) } else { Vec::new() };
+        Self { declared: Some(declared).filter(|declared| !declared.is_empty()), order }
+    }
+
+    /// True where the member at the one place may send to the one at the other.
+    pub fn allow(&self, from: u32, to: u32) -> bool {
+        let rank = |place: u32| self.order.get(place as usize);
+        match &self.declared {
+            Some(declared) => declared.contains(&(from, to)),
+            None => rank(from).zip(rank(to)).is_some_and(|(from, to)| from < to),
+        }
+    }
+}
+
+/// What ties two members of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tie {
+    /// The one needs the other.
+    Needs,
+    /// The one sends mail to the other; in a circle, mail beside needs.
+    Mail,
+}
+
+impl Tie {
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Needs => "needs",
+            Self::Mail => "sends to",
+        }
+    }
+}
+
 /// What is wrong with a plan, by the places of its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlanProblem {
-    /// A member needs itself.
+    /// A member needs itself, or sends to itself.
     Itself {
         /// The member.
         member: u32,
+        /// Which of the two.
+        tie: Tie,
     },
-    /// A member needs one that is not there.
+    /// A member needs one that is not there, or sends to it.
     NoMember {
         /// The member.
         member: u32,
         /// What it needs.
         place: u32,
+        /// Which of the two.
+        tie: Tie,
     },
-    /// Members need each other in a circle.
+    /// Members need each other in a circle, or could wait in one for the mail of each other.
     Cycle {
-        /// The way round: what comes next is what the one before needs, and the last needs the first.
+        /// The way round: what comes next is what the one before waits for, and the last waits for the first.
         path: Vec<u32>,
+        /// [`Tie::Mail`] where needs alone go in no circle.
+        tie: Tie,
     },
     /// There are too many edges.
     TooMany {
@@ -219,8 +347,8 @@ impl PlanProblem {
     /// The member that it is about, where it is about one; of a circle the first.
     pub fn member(&self) -> Option<u32> {
         match self {
-            Self::Itself { member } | Self::NoMember { member, .. } => Some(*member),
-            Self::Cycle { path } => path.first().copied(),
+            Self::Itself { member, .. } | Self::NoMember { member, .. } => Some(*member),
+            Self::Cycle { path, .. } => path.first().copied(),
             Self::TooMany { .. } => None,
         }
     }
@@ -228,18 +356,21 @@ impl PlanProblem {
     /// What is wrong, with the members called by `name`.
     pub fn describe<N: fmt::Display>(&self, name: impl Fn(u32) -> N) -> String {
         match self {
-            Self::Itself { member } => format!("`{}` needs itself", name(*member)),
-            Self::NoMember { member, place } => {
-                format!("`{}` needs the job at place {place}, and there is none", name(*member))
+            Self::Itself { member, tie } => format!("`{}` {} itself", name(*member), tie.verb()),
+            Self::NoMember { member, place, tie } => {
+                format!("`{}` {} the job at place {place}, and there is none", name(*member), tie.verb())
             }
-            Self::Cycle { path } => {
-                let mut said = String::from("a circle: ");
+            Self::Cycle { path, tie } => {
+                let (mut said, verb) = match tie {
+                    Tie::Needs => (String::from("a circle: "), "needs"),
+                    Tie::Mail => (String::from("a circle with mail: "), "waits for"),
+                };
                 let hidden = path.len().saturating_sub(CYCLE_NAMES_MAX);
                 for place in path.iter().take(path.len() - hidden) {
-                    let _ = write!(said, "`{}` needs ", name(*place));
+                    let _ = write!(said, "`{}` {verb} ", name(*place));
                 }
                 if hidden > 0 {
-                    let _ = write!(said, "{hidden} more in a row, of which the last needs ");
+                    let _ = write!(said, "{hidden} more in a row, of which the last {verb} ");
                 }
                 let first = path.first().map_or_else(String::new, |place| name(*place).to_string());
                 let _ = write!(said, "`{first}`");

@@ -6,7 +6,9 @@ use std::time::Duration;
 use fanin_machine::log::Log;
 use fanin_machine::{Command, Open, Rate, Refusal, State};
 use fanin_protocol::JobKind;
-use fanin_protocol::limits::{GATE_WAIT, GRACE, GRACE_MAX, LIMIT_MAX, RATE_STARTS_MAX, TAIL_RECORDS};
+use fanin_protocol::limits::{
+    GATE_WAIT, GRACE, GRACE_MAX, LIMIT_MAX, MAIL_SENDS_MAX, RATE_STARTS_MAX, TAIL_RECORDS,
+};
 use fanin_protocol::record::Level;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{Bounds, Profile, Seq};
@@ -66,6 +68,7 @@ pub struct Builder {
     grace: Duration,
     gate: Duration,
     rates: Vec<(JobKind, usize, Duration)>,
+    sends_per_member: u32,
     tail: usize,
     /// `None` for the system's.
     clock: Option<Box<dyn Clock>>,
@@ -82,6 +85,7 @@ impl Default for Builder {
             grace: GRACE,
             gate: GATE_WAIT,
             rates: Vec::new(),
+            sends_per_member: MAIL_SENDS_MAX,
             tail: TAIL_RECORDS,
             clock: None,
             sessions: SessionOptions::default(),
@@ -143,6 +147,14 @@ impl Builder {
         self
     }
 
+    /// Mail that each member of a team may send in its life ([`RunContext::team_send`](crate::RunContext::team_send));
+    /// without it [`MAIL_SENDS_MAX`]. With 0 there is no mail.
+    #[must_use]
+    pub const fn sends_per_member(mut self, sends: u32) -> Self {
+        self.sends_per_member = sends;
+        self
+    }
+
     /// Records kept in memory for subscribers, at the least.
     #[must_use]
     pub const fn tail(mut self, records: usize) -> Self {
@@ -196,6 +208,7 @@ impl Builder {
                 .iter()
                 .map(|(kind, starts, per)| (*kind, Rate { starts: *starts, per_ms: millis(*per) }))
                 .collect(),
+            sends_per_member: self.sends_per_member,
         };
         let (state, head, journal) = match stored {
             None => (State::default(), Seq(0), None),

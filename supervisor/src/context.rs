@@ -7,9 +7,12 @@ use std::ops::Deref;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use fanin_machine::{Bound, Command, Mono, Parent, Refusal, Report, RunRef, Said};
-use fanin_protocol::limits::PROGRESS_BYTES_MAX;
+use fanin_machine::{
+    Answer, Bound, Command, Mail, Mono, Parent, Post, Refusal, Report, RunRef, Said, Wanted,
+};
+use fanin_protocol::limits::{MAIL_WAIT_MAX, PROGRESS_BYTES_MAX};
 use fanin_protocol::process::TOKEN_VARIABLE;
 use fanin_protocol::{
     Dependencies, Fence, JobId, JobKind, Lifetime, MessageId, PARENT_VARIABLE, ParentMark, Spec, text,
@@ -25,6 +28,7 @@ use crate::run_output::OutputPlace;
 use crate::stop::{StopSignal, StopStage};
 use crate::token::{RunToken, Standing};
 use crate::voice::{ToolCall, Used, Voice};
+use crate::wait::{WaitError, Waiter};
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
 pub(crate) struct RunCell {
@@ -296,6 +300,85 @@ impl RunContext {
     /// [`Dependencies::to_text`] does.
     pub fn dependencies(&self) -> Option<&Dependencies> {
         self.cell.needed.as_deref()
+    }
+
+    /// Sends mail to another job of the same group, by its id or else its label. It does not wait for the other: where there
+    /// is no room that is said at once, and nothing was sent.
+    ///
+    /// It is for groups whose jobs need others ([`JobSpec::after`](crate::JobSpec::after)) or declare to whom they send
+    /// ([`JobSpec::sends`](crate::JobSpec::sends)), in the directions that these give. Mail lives in memory: it is gone
+    /// with its group, with the job that it is for, and with the supervisor. It is a sign of work, as
+    /// [`RunContext::beat`].
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] by the codes `no_team`, `unknown_target`, `self_target`, `not_allowed`, `target_finished`,
+    /// `too_large`, `mailbox_full`, `sends_spent`, and `closed` once the job was told to stop. None of them changes the
+    /// result of the job or of its group.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at the gate nothing was sent; dropped later it may have been.
+    pub async fn team_send(
+        &self,
+        to: impl AsRef<str>,
+        message: impl Into<Arc<str>>,
+    ) -> Result<(), CallError> {
+        self.beat();
+        let (from, to) = (self.cell.launcher.parent().clone(), to.as_ref().into());
+        let mail = Post::Mail { from, to, text: message.into() };
+        self.cell.core().submit(Command::Post(mail)).await.map(drop)
+    }
+
+    /// Receives the next mail for this job, or from one sender alone; `None` where none came in time, which is
+    /// [`MAIL_WAIT_MAX`] at the most. With no time at all it only looks.
+    ///
+    /// Mail of one sender comes in the order in which it was sent. While it waits the job lends its slot and is not idle.
+    /// What was sent is text of another job: data, and no instruction.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::Closed`] once the job was told to stop, also during the wait. [`WaitError::Call`] by the codes
+    /// `no_team`; `unknown_target`, `self_target`, `not_allowed`, `target_finished` of a sender that is named; and
+    /// `mailbox_reset`, once, where the supervisor was started again since the group was launched.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a mail is taken in the poll that returns it, and by one receiver.
+    pub async fn team_recv(&self, from: Option<&str>, timeout: Duration) -> Result<Option<Mail>, WaitError> {
+        self.beat();
+        let limit = timeout.min(MAIL_WAIT_MAX);
+        let (by, at_once) = (self.cell.launcher.parent().clone(), limit.is_zero());
+        let wanted = Wanted::Mail { by, from: from.map(Into::into), at_once };
+        let (mut waiter, is_there) = match Waiter::ask(self.cell.launcher.handle(), wanted).await {
+            Err(CallError::Refused(Refusal::MailboxClosed)) => return Err(WaitError::Closed),
+            asked => asked?,
+        };
+        if at_once && !is_there {
+            return Ok(None);
+        }
+        // What is there comes, also where it has to be committed first what it follows from.
+        let answer = waiter.answer_before(Some(limit).filter(|_| !is_there)).await;
+        self.beat();
+        match answer {
+            Ok(Answer::Mail(mail)) => {
+                waiter.take();
+                Ok(Some(mail))
+            }
+            Err(WaitError::TimedOut { .. }) => Ok(None),
+            Err(error) => Err(error),
+            Ok(
+                Answer::Jobs { .. }
+                | Answer::Group { .. }
+                | Answer::Wake(_)
+                | Answer::Words { .. }
+                | Answer::Promoted
+                | Answer::Background(_)
+                | Answer::Voided
+                | Answer::Idle
+                | Answer::Closed,
+            ) => Err(WaitError::Closed),
+        }
     }
 
     /// Takes follow-ups from now on: what [`Supervisor::extend`](crate::Supervisor::extend) accepts is for

@@ -186,6 +186,7 @@ impl Call {
                 Answer::Jobs { .. }
                 | Answer::Wake(_)
                 | Answer::Words { .. }
+                | Answer::Mail(_)
                 | Answer::Background(_)
                 | Answer::Idle
                 | Answer::Closed,
@@ -285,6 +286,7 @@ async fn background(handle: &Handle, job: &JobId, lifetime: Lifetime) -> Result<
         | Answer::Group { .. }
         | Answer::Wake(_)
         | Answer::Words { .. }
+        | Answer::Mail(_)
         | Answer::Promoted
         | Answer::Voided
         | Answer::Idle

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fanin_machine::{Command, Post, PostTarget, Refusal, Reply, Stop, StopTarget};
+use fanin_machine::{Command, Post, PostTarget, Posting, Refusal, Reply, Stop, StopTarget};
 use fanin_protocol::{Cause, MessageId};
 
 use crate::chance;
@@ -46,7 +46,7 @@ impl Handle {
         text: Arc<str>,
     ) -> Result<Queued, CallError> {
         let key = key.unwrap_or_else(chance::message_id);
-        let post = Post { to, key: key.clone(), text };
+        let post = Post::Message(Posting { to, key: key.clone(), text });
         match self.core.submit(Command::Post(post)).await? {
             Reply::Posted { created } => Ok(Queued { key, created }),
             Reply::Done

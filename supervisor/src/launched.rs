@@ -112,6 +112,7 @@ impl Group {
             Answer::Jobs { .. }
             | Answer::Wake(_)
             | Answer::Words { .. }
+            | Answer::Mail(_)
             | Answer::Promoted
             | Answer::Background(_)
             | Answer::Idle

@@ -172,6 +172,7 @@ impl Launcher {
                 core.look_for_left(id)?;
             }
             needs.add(index, job.needs, job.on_failed);
+            needs.sends(index, job.sends);
             members.push(Member {
                 is_fresh: job.id.is_none(),
                 again: job.again,
@@ -263,6 +264,7 @@ impl Launcher {
             Answer::Jobs { .. }
             | Answer::Group { .. }
             | Answer::Words { .. }
+            | Answer::Mail(_)
             | Answer::Voided
             | Answer::Promoted
             | Answer::Background(_)

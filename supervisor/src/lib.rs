@@ -78,7 +78,7 @@ pub use core::CallError;
 pub use fanin_bus::{
     Delivery, Event, Filter, FilterError, Since, Snapshot, SubscribeError, Subscription, TryNextError,
 };
-pub use fanin_machine::{Background, Bound, JobFilter, Named, NotAccepted, Promotion, Refusal};
+pub use fanin_machine::{Background, Bound, JobFilter, Mail, Named, NotAccepted, Promotion, Refusal};
 pub use fanin_protocol as protocol;
 pub use find::{Candidates, FindError};
 pub use follow::{Follow, OutputError};

@@ -172,7 +172,12 @@ where
         Wanted::All(by, ids) => (by, ids.into_iter().map(|id| (id, None)).collect::<Vec<Life>>(), false),
         Wanted::Any(by, ids) => (by, ids.into_iter().map(|id| (id, None)).collect(), true),
         Wanted::Exact(by, id, lifetime) => (by, vec![(id, Some(lifetime))], false),
-        Wanted::Group(..) | Wanted::Wake(_) | Wanted::Message(_) | Wanted::Background(..) | Wanted::Idle => {
+        Wanted::Group(..)
+        | Wanted::Wake(_)
+        | Wanted::Message(_)
+        | Wanted::Mail { .. }
+        | Wanted::Background(..)
+        | Wanted::Idle => {
             return Err(gone.into());
         }
     };

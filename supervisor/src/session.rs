@@ -170,6 +170,7 @@ impl Session {
             | Answer::Promoted
             | Answer::Background(_)
             | Answer::Voided
+            | Answer::Mail(_)
             | Answer::Idle
             | Answer::Closed => Err(WaitError::Closed),
         }

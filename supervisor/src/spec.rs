@@ -26,10 +26,11 @@ pub struct JobSpec {
     pub(crate) limits: SharedLimits,
     pub(crate) needs: Vec<After>,
     pub(crate) on_failed: OnFailedDependency,
+    pub(crate) sends: Vec<After>,
     pub(crate) work: Option<Work>,
 }
 
-/// A job of the same call that another one needs.
+/// A job of the same call that another one needs, or sends mail to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum After {
     /// By its id, or else its label.
@@ -190,6 +191,7 @@ impl JobSpec {
             limits: SharedLimits::default(),
             needs: Vec::new(),
             on_failed: OnFailedDependency::Skip,
+            sends: Vec::new(),
             work,
         }
     }
@@ -331,6 +333,42 @@ impl JobSpec {
     #[must_use]
     pub const fn on_failed_dependency(mut self, then: OnFailedDependency) -> Self {
         self.on_failed = then;
+        self
+    }
+
+    /// The job may send mail to these jobs of the same call ([`RunContext::team_send`]). Called again it adds to them.
+    ///
+    /// Where any job of a call declares this, mail goes the declared ways and no other. Where none does, and jobs need
+    /// others, it goes from jobs that come earlier in the order of the plan to those that come later, with ties in launch
+    /// order. Ways and needs that together lead in a circle are refused: whoever may get mail may wait for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use fanin_supervisor::JobSpec;
+    ///
+    /// # async fn launch(session: &fanin_supervisor::Session) -> Result<(), fanin_supervisor::LaunchError> {
+    /// session
+    ///     .fan_out([
+    ///         JobSpec::run("search", |ctx| async move {
+    ///             ctx.team_send("summary", "found it in src/model").await?;
+    ///             Ok("done".into())
+    ///         })
+    ///         .sends(["summary"]),
+    ///         JobSpec::run("summary", |ctx| async move {
+    ///             let mail = ctx.team_recv(None, Duration::from_secs(10)).await?;
+    ///             Ok(mail.map_or_else(String::new, |mail| mail.text.to_string()).into())
+    ///         }),
+    ///     ])
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn sends(mut self, to: impl IntoIterator<Item = impl Into<After>>) -> Self {
+        self.sends.extend(to.into_iter().map(Into::into));
         self
     }
 

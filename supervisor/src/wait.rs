@@ -76,10 +76,15 @@ impl Waiter {
     ///
     /// Cancel safe: dropped at the gate nobody waits.
     pub(crate) async fn begin(handle: &Handle, wanted: Wanted) -> Result<Self, CallError> {
+        Self::ask(handle, wanted).await.map(|(waiter, _)| waiter)
+    }
+
+    /// As [`Waiter::begin`]; true where the answer is there already, as far as the machine says so.
+    pub(crate) async fn ask(handle: &Handle, wanted: Wanted) -> Result<(Self, bool), CallError> {
         // Made before the call, so that a refusal forgets the expected answer as well.
         let waiter = Self::expect(handle);
-        waiter.handle.core().submit(Command::Take(Take { waiter: waiter.id, wanted })).await?;
-        Ok(waiter)
+        let reply = waiter.handle.core().submit(Command::Take(Take { waiter: waiter.id, wanted })).await?;
+        Ok((waiter, reply == Reply::Answered))
     }
 
     /// One who is about to wait.
@@ -238,6 +243,7 @@ async fn known_jobs(
         Answer::Group { .. }
         | Answer::Wake(_)
         | Answer::Words { .. }
+        | Answer::Mail(_)
         | Answer::Promoted
         | Answer::Background(_)
         | Answer::Idle

@@ -3,9 +3,10 @@
 
 use fanin_machine::{
     Bound, Close, Command, Effect, Ended, Facts, Forgotten, Launch, Leave, Limit, Member, Mono, Now, Open,
-    Out, Parent as By, Post, PostTarget, PromoteTarget, Promotion, Rate, Release, Reply, Report, RunRef,
-    Said, SessionCommand, SessionOpen, State, Stop, StopTarget, Take, WaiterId, Wanted, step,
+    Out, Parent as By, Post, PostTarget, Posting, PromoteTarget, Promotion, Rate, Release, Reply, Report,
+    RunRef, Said, SessionCommand, SessionOpen, State, Stop, StopTarget, Take, WaiterId, Wanted, step,
 };
+use fanin_protocol::limits::MAIL_SENDS_MAX;
 use fanin_protocol::record::{Level, Usage};
 
 use fanin_protocol::{
@@ -368,6 +369,7 @@ impl World {
                     .map(|(starts, per_ms)| (JobKind::Command, Rate { starts, per_ms }))
                     .into_iter()
                     .collect(),
+                sends_per_member: MAIL_SENDS_MAX,
             }),
             Op::Drain => Command::Close(Close::Drain),
             Op::StopAll(grace_ms) => Command::Close(Close::Stop { grace_ms: *grace_ms, keep: false }),
@@ -440,14 +442,14 @@ impl World {
                 },
             )?,
             Op::End(id, how) => report(self.host.runs.get(id), Said::Ended(ended(id, *how)))?,
-            Op::Post(to, key) => Command::Post(Post {
+            Op::Post(to, key) => Command::Post(Post::Message(Posting {
                 to: match to {
                     NodeId::Session(id) => PostTarget::Session(id.clone()),
                     NodeId::Job(id) => PostTarget::Job(id.clone()),
                 },
                 key: key.clone(),
                 text: format!("words of {key}").into(),
-            }),
+            })),
             Op::Listen(id) => report(self.host.runs.get(id), Said::Listens)?,
             Op::Silent(id) => report(self.host.runs.get(id), Said::Silent)?,
             Op::Took(id, key) => report(self.host.runs.get(id), Said::Took(key.clone()))?,

@@ -139,6 +139,7 @@ impl Sim {
             grace_ms: 10,
             seed: 7,
             rates: Vec::new(),
+            sends_per_member: 0,
         };
         let mut sim = Self { state: State::default(), out: Out::default(), ms: 0, runs: BTreeMap::new() };
         sim.step(Command::Open(open), &mut Chance(0));

@@ -206,8 +206,8 @@ proptest! {
         prop_assert_eq!(!problems.is_empty(), is_circle(&on), "{:?}", problems);
         for problem in problems {
             match problem {
-                PlanProblem::Itself { member } => prop_assert!(on[member as usize].contains(&member)),
-                PlanProblem::Cycle { path } => {
+                PlanProblem::Itself { member, .. } => prop_assert!(on[member as usize].contains(&member)),
+                PlanProblem::Cycle { path, .. } => {
                     prop_assert!(path.len() > 1);
                     for (place, at) in path.iter().enumerate() {
                         let next = path[(place + 1) % path.len()];
@@ -226,7 +226,9 @@ fn a_long_circle_is_found_without_recursion() {
     let len = 100_000_u32;
     let edges = Edges::new((0..len).map(|place| (vec![(place + 1) % len], OnFailedDependency::Skip)));
     let problems = edges.problems(len as usize);
-    let [PlanProblem::Cycle { path }] = problems.as_slice() else { panic!("{} problems", problems.len()) };
+    let [PlanProblem::Cycle { path, .. }] = problems.as_slice() else {
+        panic!("{} problems", problems.len())
+    };
     assert_eq!(path.len(), len as usize);
     let said = problems[0].describe(|place| format!("t{place}"));
     assert!(said.starts_with("a circle: `t0` needs `t1` needs") && said.ends_with("needs `t0`"), "{said}");

@@ -16,7 +16,7 @@ use crate::effect::Effect;
 use crate::out::Out;
 use crate::state::{JobKey, Node, State};
 use crate::timers::{Owner, Purpose};
-use crate::{quota, run, stop, timer};
+use crate::{mail, quota, run, stop, timer};
 
 /// When the limits of a started job are due, in this epoch. What is `None` does not bind it.
 #[derive(Debug, Clone, Default)]
@@ -161,9 +161,11 @@ pub(crate) fn part_moved(state: &mut State, key: JobKey) {
 pub(crate) fn beat(state: &mut State, key: JobKey, fence: Fence, at: Mono, out: &mut Out) {
     let now = state.memory.clock.mono();
     let is_stopping = state.job(key).is_none_or(|job| job.stop.is_some());
+    let receives = mail::receives(state, key);
     let Some(clocks) = state.memory.clocks.get_mut(&key) else { return };
     let Some(idle) = &mut clocks.idle else { return };
-    idle.seen(at.min(now));
+    // Who waits for mail is not idle (T-10).
+    idle.seen(if receives { now } else { at.min(now) });
     if clocks.paused.is_some() || is_stopping {
         return;
     }

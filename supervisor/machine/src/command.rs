@@ -28,7 +28,7 @@ pub enum Command {
     Session(SessionCommand),
     /// Creates jobs: all or none.
     Launch(Launch),
-    /// A message to an inbox or to a run.
+    /// A message to an inbox or to a run, or mail between members of a group.
     Post(Post),
     /// Somebody begins to wait.
     Take(Take),
@@ -61,6 +61,8 @@ pub struct Open {
     pub seed: u64,
     /// How many jobs of a kind may start in a time.
     pub rates: Vec<(JobKind, Rate)>,
+    /// How many mails one member of a team may send (T-6).
+    pub sends_per_member: u32,
 }
 
 /// A bound on starts: at most so many in any span of that length.
@@ -193,7 +195,23 @@ pub struct Launch {
 
 /// `Post`.
 #[derive(Debug, Clone)]
-pub struct Post {
+pub enum Post {
+    /// To an inbox or a run; it is recorded, and owed until it is taken.
+    Message(Posting),
+    /// From one member of a group to another; it lives in memory alone, and there is no record of it (T-7).
+    Mail {
+        /// The run that sends.
+        from: Parent,
+        /// The other's id, or else its label.
+        to: Arc<str>,
+        /// Its text.
+        text: Arc<str>,
+    },
+}
+
+/// A message to be posted.
+#[derive(Debug, Clone)]
+pub struct Posting {
     /// To whom.
     pub to: PostTarget,
     /// Its key. Where it is known already, nothing is posted.
@@ -284,6 +302,15 @@ pub enum Wanted {
     Wake(Parent),
     /// The next message in a session's inbox, a result or a user's words.
     Message(SessionId),
+    /// The next mail for a member of a group. Where one is there the reply is [`Reply::Answered`].
+    Mail {
+        /// The run that receives.
+        by: Parent,
+        /// From this member alone, by its id or else its label.
+        from: Option<Arc<str>>,
+        /// It does not wait: where nothing is there the waiter has left, and the reply is [`Reply::Done`].
+        at_once: bool,
+    },
     /// No foreground call waits for this life of a job, or the job is over.
     Background(JobId, Lifetime),
     /// No run of a job is open any more.
@@ -616,6 +643,47 @@ pub enum Refusal {
         /// The bound.
         max: usize,
     },
+    /// Mail is for members of a group with edges.
+    #[error(
+        "this job has no mail: it is in no group whose jobs need others of it or declare to whom they send"
+    )]
+    NoTeam,
+    /// No member of the group is called so.
+    #[error("no job of this group is called `{name}`, or several are; {}", reachable(.known))]
+    UnknownTarget {
+        /// What was asked for.
+        name: Arc<str>,
+        /// Those with whom mail can be exchanged so, eight at most.
+        known: Vec<Arc<str>>,
+    },
+    /// A member would send to itself, or receive from itself.
+    #[error("`{0}` is this job itself")]
+    SelfTarget(Arc<str>),
+    /// Mail does not go that way.
+    #[error(
+        "`{from}` may not send to `{to}`: mail goes as it was declared, else only to jobs later in the plan"
+    )]
+    NotAllowed {
+        /// Who would send.
+        from: Arc<str>,
+        /// To whom.
+        to: Arc<str>,
+    },
+    /// The other member is over.
+    #[error("`{0}` is over or is being stopped: it receives nothing any more, and no mail of it is left")]
+    TargetFinished(Arc<str>),
+    /// Too much mail waits.
+    #[error("{0} already; let some be received first")]
+    MailboxFull(String),
+    /// The member has sent all that it may.
+    #[error("{0} mails were sent, and a member may send no more (`sends_per_member`)")]
+    SendsSpent(u32),
+    /// The supervisor was started again since the group was launched.
+    #[error("mail that waited is gone, the supervisor was started again; receive again to go on (told once)")]
+    MailboxReset,
+    /// The job is being stopped, or its group will have no result.
+    #[error("the mailbox is closed: this job is being stopped")]
+    MailboxClosed,
     /// A run that takes no more follow-ups has some left.
     #[error("{0} follow-ups are left to be taken")]
     MessagesLeft(usize),
@@ -658,6 +726,15 @@ pub enum Refusal {
     DuplicateWaiter(WaiterId),
 }
 
+/// Ends a text that says whom a member can reach.
+fn reachable(known: &[Arc<str>]) -> String {
+    if known.is_empty() {
+        "there is nobody".to_owned()
+    } else {
+        format!("there are `{}`", known.join("`, `"))
+    }
+}
+
 /// Begins a text that is about one job of a call.
 fn of_job(index: &Option<usize>) -> String {
     index.map_or_else(String::new, |index| format!("job {index}: a prompt of "))
@@ -696,6 +773,15 @@ impl Refusal {
             Self::NotAccepted { .. } => "not_accepted",
             Self::TooLarge { .. } => "too_large",
             Self::InboxFull { .. } => "inbox_full",
+            Self::NoTeam => "no_team",
+            Self::UnknownTarget { .. } => "unknown_target",
+            Self::SelfTarget(_) => "self_target",
+            Self::NotAllowed { .. } => "not_allowed",
+            Self::TargetFinished(_) => "target_finished",
+            Self::MailboxFull(_) => "mailbox_full",
+            Self::SendsSpent(_) => "sends_spent",
+            Self::MailboxReset => "mailbox_reset",
+            Self::MailboxClosed => "closed",
             Self::MessagesLeft(_) => "messages_left",
             Self::BadLimit(_) => "bad_limit",
             Self::UnboundBudget { .. } => "unbound_budget",

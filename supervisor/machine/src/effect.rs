@@ -7,6 +7,7 @@ use fanin_protocol::{CombinedResult, Dependencies, JobId, Lifetime, MessageId, R
 use crate::clock::Mono;
 use crate::command::{RunRef, WaiterId};
 use crate::foreground::Background;
+use crate::mail::Mail;
 
 /// An effect. The host carries them out in order, each once.
 #[derive(Debug, Clone)]
@@ -116,6 +117,8 @@ pub enum Answer {
         /// The words.
         text: Arc<str>,
     },
+    /// Mail of another member.
+    Mail(Mail),
     /// Of a foreground call: it is one no more. The jobs go on, and their result comes as a wake.
     Promoted,
     /// Nobody waits for the job in the foreground.

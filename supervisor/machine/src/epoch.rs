@@ -60,7 +60,8 @@ pub(crate) fn open(state: &mut State, open: &Open, out: &mut Out) -> Result<Repl
 }
 
 fn begin(state: &mut State, open: &Open, out: &mut Out) {
-    state.memory.settings = Settings { slots: open.slots, grace_ms: open.grace_ms, seed: open.seed };
+    let Open { slots, grace_ms, seed, sends_per_member, .. } = *open;
+    state.memory.settings = Settings { slots, grace_ms, seed, sends_per_member };
     state.memory.starts.set_rates(&open.rates);
     state.memory.died_ms = state.facts.ts_ms;
     let previous = (state.facts.epoch > Seq(0)).then_some(state.facts.epoch);
@@ -231,6 +232,7 @@ pub(crate) fn finish(state: &mut State, out: &mut Out) -> Result<Reply, Refusal>
     }
     crate::inbox::close_all(state, out);
     state.memory.sweeps.clear();
+    state.memory.teams.clear();
     out.record(state, StoreClosed { queued: u64::from(state.facts.queued) });
     state.memory.timers = crate::timers::Timers::default();
     Ok(Reply::Done)

@@ -298,6 +298,7 @@ mod tests {
             grace_ms: 0,
             seed: 0,
             rates: Vec::new(),
+            sends_per_member: 0,
         };
         go(&mut state, Command::Open(open));
         open_session(&mut state, &session);

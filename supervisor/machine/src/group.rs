@@ -65,6 +65,7 @@ fn fire(state: &mut State, key: GroupKey, out: &mut Out) {
     debug_assert!(state.facts.counts_hold(key), "the counts of a group are not those of its members");
     let barrier = state.memory.barriers.remove(&key);
     state.memory.plans.remove(&key);
+    state.memory.teams.remove(&key);
     let Some(payload) = result::combine(state, key, barrier) else { return };
     let payload = Arc::new(payload);
     let (group, counts) = (payload.group.clone(), payload.counts);
@@ -104,6 +105,7 @@ pub(crate) fn close_taken(state: &mut State, key: GroupKey, out: &mut Out) {
 pub(crate) fn voided(state: &mut State, key: GroupKey, out: &mut Out) {
     state.memory.barriers.remove(&key);
     state.memory.plans.remove(&key);
+    state.memory.teams.remove(&key);
     state.memory.timers.clear(Owner::Group(key));
     waiter::group_over(state, key, out);
     debug_assert!(!matches!(waiter::group_answer(state, key), Some(Answer::Group { .. })));

@@ -8,10 +8,10 @@ use fanin_protocol::{CombinedResult, GroupId, Seq};
 
 use crate::command::{Refusal, Reply, WaiterId};
 use crate::effect::{Answer, Effect};
-use crate::lend;
 use crate::out::Out;
 use crate::state::{GroupKey, JobKey, Node, State};
 use crate::waiter::{self, Offer, Wants};
+use crate::{lend, mail};
 
 /// The next thing for a taker.
 #[derive(Debug, Clone, Copy)]
@@ -104,6 +104,11 @@ fn with_references(state: &State, key: GroupKey) -> Option<Arc<CombinedResult>> 
 /// A waiter has what it was offered: it is taken, once.
 pub(crate) fn ack(state: &mut State, id: WaiterId, out: &mut Out) -> Result<Reply, Refusal> {
     let Some(waiter) = waiter::forget(state, id) else { return Ok(Reply::Done) };
+    if let (Wants::Mail { by, .. }, Some(number)) =
+        (&waiter.wants, waiter.offer.as_ref().and_then(|o| o.mail))
+    {
+        mail::taken(state, *by, number);
+    }
     let Some(offer) = &waiter.offer else {
         // Nothing was offered: the acknowledgement means nothing, and the waiter is gone.
         waiter::wake_inbox(state, &waiter);
@@ -172,6 +177,7 @@ pub(crate) fn close(state: &mut State, key: Node, out: &mut Out) {
         waiter::forget(state, id);
         out.effect(Effect::Answer { waiter: id, answer: Answer::Closed });
     }
+    mail::close(state, key, out);
 }
 
 /// The epoch ends: all who still wait are told, and nobody is kept. What a waiter holds and has not acknowledged

@@ -1,9 +1,9 @@
 //! The only code that sees commands: each is sent to the rule set that decides it.
 
-use crate::command::{Close, Command, Leave, Refusal, Release, Reply, SessionCommand};
+use crate::command::{Close, Command, Leave, Post, Refusal, Release, Reply, SessionCommand};
 use crate::out::Out;
 use crate::state::State;
-use crate::{epoch, foreground, inbox, lend, limit, message, report, session, stop, timer, waiter};
+use crate::{epoch, foreground, inbox, lend, limit, mail, message, report, session, stop, timer, waiter};
 
 /// Decides a command.
 pub(crate) fn decide(state: &mut State, command: Command, out: &mut Out) {
@@ -27,7 +27,8 @@ fn decide_open(state: &mut State, command: Command, out: &mut Out) -> Result<Rep
         Command::Session(SessionCommand::Turn(id)) => session::turn(state, &id, out),
         Command::Session(SessionCommand::Close(id)) => session::close(state, &id, out),
         Command::Launch(request) => foreground::launch(state, request, out),
-        Command::Post(request) => message::post(state, request, out),
+        Command::Post(Post::Message(request)) => message::post(state, request, out),
+        Command::Post(Post::Mail { from, to, text }) => mail::send(state, &from, &to, text),
         Command::Take(take) => waiter::take(state, take, out),
         Command::Release(Release::Waiter(id, Leave::Left)) => waiter::release(state, id),
         Command::Release(Release::Waiter(id, Leave::Limit)) => lend::limit(state, id, out),

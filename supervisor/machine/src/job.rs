@@ -7,7 +7,7 @@ use crate::effect::{Effect, Forgotten};
 use crate::out::Out;
 use crate::state::{JobKey, Node, State, Unreaped};
 use crate::timers::Owner;
-use crate::{activity, message, plan, quota, run, stop, sweep, waiter};
+use crate::{activity, mail, message, plan, quota, run, stop, sweep, waiter};
 
 /// How a job ends.
 #[derive(Debug, Clone, Copy)]
@@ -123,6 +123,7 @@ pub(crate) fn end(state: &mut State, key: JobKey, ending: Ending, out: &mut Out)
     state.memory.force_at.remove(&key);
     waiter::run_over(state, key, out);
     state.memory.clocks.remove(&key);
+    mail::ended(state, key, group);
     plan::ended(state, key, group);
     state.memory.dirty.groups.push_back(group);
     if let Some(parent) = state.facts.parent(Node::Job(key)) {

@@ -26,6 +26,7 @@ mod launch;
 mod lend;
 mod limit;
 pub mod log;
+mod mail;
 mod message;
 mod out;
 mod plan;
@@ -55,12 +56,13 @@ pub mod why;
 pub use clock::{Mono, Now};
 pub use command::{
     Bound, Close, Command, Ended, Launch, Launched, Leave, Limit, Member, NotAccepted, Open, Parent, Post,
-    PostTarget, Rate, Refusal, Release, Reply, Report, RunNode, RunRef, Said, SessionCommand, SessionOpen,
-    Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
+    PostTarget, Posting, Rate, Refusal, Release, Reply, Report, RunNode, RunRef, Said, SessionCommand,
+    SessionOpen, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
 };
 pub use effect::{Answer, Effect, Forgotten, KillStage};
 pub use fold::FoldError;
 pub use foreground::{Background, PromoteTarget, Promotion};
+pub use mail::Mail;
 pub use out::Out;
 pub use rows::{EncodeRowError, RestoreError, RowBody, RowChange};
 pub use state::{Facts, GroupKey, JobKey, SessionKey, State};

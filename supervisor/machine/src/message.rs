@@ -5,7 +5,7 @@ use fanin_protocol::limits::{INBOX_MESSAGES_MAX, MESSAGE_KEYS_MAX, PROMPT_BYTES_
 use fanin_protocol::record::{MessageClass, MessagePosted, MessageTaken, TakenBy};
 use fanin_protocol::{JobId, MessageId, NodeId, Private, RowKind, Seq};
 
-use crate::command::{NotAccepted, Post, PostTarget, Refusal, Reply, RunNode, RunRef};
+use crate::command::{NotAccepted, PostTarget, Posting, Refusal, Reply, RunNode, RunRef};
 use crate::effect::Effect;
 use crate::fold::{Applied, distinct};
 use crate::out::Out;
@@ -81,7 +81,7 @@ impl Facts {
 }
 
 /// Posts a message, or finds it posted.
-pub(crate) fn post(state: &mut State, post: Post, out: &mut Out) -> Result<Reply, Refusal> {
+pub(crate) fn post(state: &mut State, post: Posting, out: &mut Out) -> Result<Reply, Refusal> {
     if state.facts.message_keys.places.contains_key(&post.key) {
         return Ok(Reply::Posted { created: false });
     }
@@ -111,7 +111,7 @@ pub(crate) fn post(state: &mut State, post: Post, out: &mut Out) -> Result<Reply
         Node::Session(_) => MessageClass::User,
         Node::Job(_) => MessageClass::FollowUp,
     };
-    let Post { key, text, .. } = post;
+    let Posting { key, text, .. } = post;
     out.record(state, MessagePosted { key: key.clone(), to, class, body: Private::new(text.clone()) });
     match node {
         Node::Session(_) => state.memory.dirty.inboxes.push_back(node),

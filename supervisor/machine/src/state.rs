@@ -18,6 +18,7 @@ use crate::clock::{Clock, Mono};
 use crate::command::WaiterId;
 use crate::evict::Finished;
 use crate::lend::Lending;
+use crate::mail::Team;
 use crate::plan::Plan;
 use crate::quota::Quotas;
 use crate::repeats::Repeat;
@@ -481,6 +482,8 @@ pub(crate) struct Memory {
     pub(crate) barriers: BTreeMap<GroupKey, Barrier>,
     /// How far the plans of such groups have come.
     pub(crate) plans: BTreeMap<GroupKey, Plan>,
+    /// Mail of such groups, from the first time that a member asks for it.
+    pub(crate) teams: BTreeMap<GroupKey, Team>,
     /// Posted messages that a taker holds and has not acknowledged.
     pub(crate) offered_posts: BTreeMap<(Node, Seq), WaiterId>,
     /// Runs whose runner takes follow-ups.
@@ -533,6 +536,7 @@ pub(crate) struct Settings {
     pub(crate) slots: Option<u32>,
     pub(crate) grace_ms: u64,
     pub(crate) seed: u64,
+    pub(crate) sends_per_member: u32,
 }
 
 /// How far the end has come.

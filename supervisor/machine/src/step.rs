@@ -9,7 +9,8 @@ use crate::command::{Command, Reply};
 use crate::out::Out;
 use crate::state::State;
 use crate::{
-    activity, dispatch, epoch, evict, fence, foreground, group, inbox, intake, job, lend, plan, quota, sweep,
+    activity, dispatch, epoch, evict, fence, foreground, group, inbox, intake, job, lend, mail, plan, quota,
+    sweep,
 };
 
 /// Carries out one command.
@@ -68,6 +69,7 @@ fn settle(state: &mut State, is_tick: bool, out: &mut Out) {
             starts += 1;
         } else if let Some(key) = state.memory.dirty.inboxes.pop_front() {
             inbox::settle(state, key, out);
+            mail::settle(state, key, out);
         } else if evict::next(state, &mut gone, out) {
         } else {
             break;

@@ -77,6 +77,8 @@ pub struct Held {
     pub sweeps: usize,
     /// Slots that are lent, and what is kept of them.
     pub lent: usize,
+    /// Groups whose members have used mail.
+    pub teams: usize,
 }
 
 impl State {
@@ -99,6 +101,7 @@ impl State {
             forced: memory.forced.len() + memory.overdue.len() + memory.force_at.len(),
             sweeps: memory.sweeps.len(),
             lent: lend::len(self),
+            teams: memory.teams.len(),
         }
     }
 

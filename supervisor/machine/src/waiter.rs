@@ -16,7 +16,7 @@ use crate::lend;
 use crate::out::Out;
 use crate::result;
 use crate::state::{GroupKey, JobKey, Node, State};
-use crate::{session, tree, view};
+use crate::{mail, session, tree, view};
 
 /// A live waiter.
 #[derive(Debug, Clone)]
@@ -44,6 +44,8 @@ pub(crate) enum Wants {
     Wake(Node),
     /// The next message of an inbox, whatever it is.
     Message(Node),
+    /// The next mail for a member, from the one at this place of its group where that is said.
+    Mail { by: JobKey, from: Option<u32> },
     /// That no run is open.
     Idle,
 }
@@ -57,6 +59,8 @@ pub(crate) struct Offer {
     pub(crate) message: Option<GroupKey>,
     /// A posted message.
     pub(crate) post: Option<(Node, Seq)>,
+    /// A mail, by its number in its team.
+    pub(crate) mail: Option<u64>,
 }
 
 /// Begins to wait. Where the condition is true already the answer comes in this step.
@@ -76,6 +80,9 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
             let by = tree::find(state, &by)?;
             tree::check_stays(state, by)?;
             Wants::Wake(by)
+        }
+        Wanted::Mail { by, from, at_once } => {
+            return mail::receive(state, id, (&by, from.as_deref(), at_once), out);
         }
         Wanted::Message(id) => Wants::Message(Node::Session(session::find(state, &id)?)),
         Wanted::Background(id, lifetime) => {
@@ -113,6 +120,7 @@ pub(crate) fn look_again(state: &mut State, id: WaiterId, out: &mut Out) {
         Wants::Group { group, .. } => group_over(state, group, out),
         Wants::Background { .. } => foreground::look(state, id, out),
         Wants::Wake(by) | Wants::Message(by) => inbox::settle(state, by, out),
+        Wants::Mail { by, .. } => mail::settle(state, Node::Job(by), out),
         Wants::Idle => {}
     }
 }
@@ -140,6 +148,7 @@ impl Wants {
     pub(crate) const fn by(&self) -> Option<Node> {
         match self {
             Self::Jobs { by, .. } | Self::Group { by, .. } | Self::Wake(by) | Self::Message(by) => Some(*by),
+            Self::Mail { by, .. } => Some(Node::Job(*by)),
             Self::Background { .. } | Self::Idle => None,
         }
     }
@@ -169,6 +178,7 @@ fn register(state: &mut State, id: WaiterId, wants: &Wants) {
             state.memory.group_waiters.entry(*group).or_default().push(id);
         }
         Wants::Wake(by) | Wants::Message(by) => state.memory.takers.entry(*by).or_default().push_back(id),
+        Wants::Mail { .. } => {}
         Wants::Idle => state.memory.idle_waiters.push(id),
     }
 }
@@ -202,6 +212,11 @@ pub(crate) fn forget(state: &mut State, id: WaiterId) -> Option<Waiter> {
                 if takers.is_empty() {
                     state.memory.takers.remove(by);
                 }
+            }
+        }
+        Wants::Mail { by, .. } => {
+            if let Some(number) = waiter.offer.as_ref().and_then(|offer| offer.mail) {
+                mail::give_back(state, *by, number);
             }
         }
         Wants::Idle => state.memory.idle_waiters.retain(|waiter| *waiter != id),
@@ -396,6 +411,7 @@ fn holds_results(state: &State, id: WaiterId, key: GroupKey) -> bool {
             | Wants::Background { .. }
             | Wants::Wake(_)
             | Wants::Message(_)
+            | Wants::Mail { .. }
             | Wants::Idle,
             None,
         ) => false,

@@ -9,7 +9,7 @@ use fanin_protocol::{GroupId, JobId, PartKind, Reason, Status};
 use crate::lend::Lent;
 use crate::state::{Closing, GroupKey, Job, JobKey, Node, Phase, State};
 use crate::waiter::{self, Wants};
-use crate::{plan, quota, retry, sweep};
+use crate::{mail, plan, quota, retry, sweep};
 
 /// What a job waits for; empty where it is over or not known.
 pub fn job(state: &State, id: &JobId) -> Vec<Reason> {
@@ -130,6 +130,7 @@ fn waiting(state: &State, key: JobKey) -> Reason {
                 let open = state.facts.below(*by).into_iter().flat_map(|below| &below.open);
                 jobs.extend(open.filter_map(|group| state.group(*group)).flat_map(|group| &group.members));
             }
+            Wants::Mail { by, from } => jobs.extend(mail::senders(state, *by, *from)),
             Wants::Background { .. } | Wants::Idle => {}
         }
     }
