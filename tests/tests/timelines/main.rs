@@ -19,3 +19,4 @@ mod starts;
 mod stops;
 mod tree;
 mod waits;
+mod wakes;
