@@ -25,7 +25,8 @@ async fn a_command_has_its_three_descriptors_and_its_shim_the_lifeline() {
     let mut shimmed = start().await;
     let (job, pid) = shimmed.shell("echo ready; exec sleep 60").await;
     until("asleep", || std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim() == "sleep").await;
-    assert_eq!(open(&pid.to_string()), [0, 1, 2]);
+    // Its loader has the libraries open for a moment.
+    until("three descriptors", || open(&pid.to_string()) == [0, 1, 2]).await;
     let shim = parent_of(pid);
     let lifeline = std::fs::read_link(format!("/proc/{shim}/fd/3")).unwrap();
     assert!(lifeline.to_string_lossy().starts_with("socket:"), "{lifeline:?}");
