@@ -335,3 +335,22 @@ fn a_call_that_is_open_when_the_turn_ends_becomes_a_wake() {
         assert!(prompts[1].contains("\nkept\n"), "{call}: {}", prompts[1]);
     }
 }
+
+// An agent tells the running cost of its session. Charged whole in each turn, it would pay for the first one again.
+#[test]
+fn each_turn_pays_its_own_share_of_what_the_session_costs() {
+    let place = Place::new();
+    let launch = background(&["true", "true"]);
+    let script = format!("usage 10 0.25; {launch}; say launched || usage 20 0.4; say closing");
+    let ended = place.exec(&script);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "closing\n"), "{}", ended.err);
+    let mut paid: Vec<(String, u64)> = Vec::new();
+    for usage in place.events().iter().filter(|event| event["kind"] == "usage") {
+        let turn = usage["run"].to_string();
+        // A later one of a turn takes the place of the one before.
+        paid.retain(|(known, _)| *known != turn);
+        paid.extend(usage["body"]["cost_usd_micros"].as_u64().map(|cost| (turn, cost)));
+    }
+    let paid: Vec<_> = paid.into_iter().map(|(_, cost)| cost).collect();
+    assert_eq!(paid, [250_000, 150_000]);
+}
