@@ -491,13 +491,14 @@ impl Note {
 }
 
 macro_rules! records {
-    ($($variant:ident $kind:literal $ignorable:literal,)*) => {
-        /// A fact. The typed form of an envelope's kind and body.
+    ($($variant:ident$(($held:ty))? $kind:literal $ignorable:literal,)*) => {
+        /// A fact. The typed form of an envelope's kind and body. What is large and rare is held apart, since each record
+        /// takes the room of the largest.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Record {
             $(
                 #[doc = concat!("`", $kind, "`")]
-                $variant($variant),
+                $variant(records!(@held $variant $($held)?)),
             )*
         }
 
@@ -556,15 +557,17 @@ macro_rules! records {
         }
 
         $(impl From<$variant> for Record {
-            fn from(body: $variant) -> Self { Self::$variant(body) }
+            fn from(body: $variant) -> Self { Self::$variant(body.into()) }
         })*
     };
+    (@held $variant:ident) => { $variant };
+    (@held $variant:ident $held:ty) => { $held };
 }
 
 records! {
     StoreOpened "store.opened" false,
     StoreClosed "store.closed" false,
-    SessionOpened "session.opened" false,
+    SessionOpened(Box<SessionOpened>) "session.opened" false,
     SessionClosed "session.closed" false,
     JobQueued "job.queued" false,
     JobStopping "job.stopping" false,
@@ -573,7 +576,7 @@ records! {
     RunBound "run.bound" false,
     RunEnded "run.ended" false,
     ToolPart "part" false,
-    GroupSealed "group.sealed" false,
+    GroupSealed(Box<GroupSealed>) "group.sealed" false,
     GroupFired "group.fired" false,
     GroupVoided "group.voided" false,
     MessagePosted "message.posted" false,
