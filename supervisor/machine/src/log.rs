@@ -115,7 +115,7 @@ impl Log {
     /// batch is left empty with its room, to be filled again.
     pub fn append(&self, batch: &mut Vec<Entry>) {
         // Of a batch that is longer than all that is kept, the front would be gone with its end.
-        let kept = usize::try_from(self.tail).unwrap_or(usize::MAX).saturating_add(self.width - 1);
+        let kept = usize::try_from(self.tail).unwrap_or(usize::MAX).saturating_add(self.width);
         let passed = batch.len().saturating_sub(kept);
         if passed > 0 {
             let cut = self.inner.lock().pass(passed as u64);
