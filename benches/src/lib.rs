@@ -86,7 +86,7 @@ pub mod table {
     }
 
     /// One row.
-    pub fn row(varied: usize, ours: &Figures, partner: &Figures) {
+    pub fn row(varied: impl std::fmt::Display, ours: &Figures, partner: &Figures) {
         println!("{varied:>9} {:>30} {:>32} {:>6.2}x", shown(ours), shown(partner), ratio(ours, partner));
     }
 

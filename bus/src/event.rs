@@ -12,13 +12,9 @@ use fanin_protocol::{
 /// One record as a subscriber sees it. Cheap to clone; keeps alive the segment of the log in which its
 /// record lies, up to [`READ_BATCH`](fanin_protocol::limits::READ_BATCH) records.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Event(Shared);
+pub struct Event(pub(crate) Shared);
 
 impl Event {
-    pub(crate) const fn new(entry: Shared) -> Self {
-        Self(entry)
-    }
-
     /// Its place in the log, contiguous from 1.
     pub fn seq(&self) -> Seq {
         self.0.seq
@@ -117,7 +113,7 @@ fn unencoded(error: impl fmt::Display) -> EncodeError {
 
 // Not derived: a record's own `Debug` shows labels and the messages of failures.
 /// The event, or how many records were missed.
-impl fmt::Display for Delivery {
+impl<E: fmt::Display> fmt::Display for Delivery<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Event(event) => event.fmt(f),
@@ -149,11 +145,11 @@ impl fmt::Debug for Event {
     }
 }
 
-/// What comes next in a subscription.
+/// What comes next in a subscription: an [`Event`], or `&Event` where it is lent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Delivery {
+pub enum Delivery<E = Event> {
     /// A record that the filter lets through.
-    Event(Event),
+    Event(E),
     /// The subscriber was too slow, or began too late: these records are no longer kept. The subscription goes on with
     /// the oldest record that is; it is not closed.
     Lagged {
@@ -173,4 +169,23 @@ pub enum Delivery {
         /// Why, in words.
         problem: Arc<str>,
     },
+}
+
+impl<E> Delivery<E> {
+    /// The same, with something else for the event.
+    pub fn map<F>(self, event: impl FnOnce(E) -> F) -> Delivery<F> {
+        match self {
+            Self::Event(one) => Delivery::Event(event(one)),
+            Self::Lagged { from, to, missed } => Delivery::Lagged { from, to, missed },
+            Self::Unreadable { at, problem } => Delivery::Unreadable { at, problem },
+        }
+    }
+}
+
+impl Delivery<&Event> {
+    /// The same with an event to keep.
+    #[must_use]
+    pub fn cloned(self) -> Delivery {
+        self.map(Event::clone)
+    }
 }

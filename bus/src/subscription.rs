@@ -1,5 +1,6 @@
 //! A cursor over the log with a filter: one subscriber's own place. It holds no queue, so being slow costs only itself.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use fanin_machine::log::{Entries, Log, Read, Reader};
 use fanin_protocol::limits::{READ_BATCH, SKIP_BATCHES};
-use fanin_protocol::{Cursor, LogId, Seq};
+use fanin_protocol::{Cursor, Entry, LogId, Seq};
 
 use crate::event::{Delivery, Event};
 use crate::filter::{Filter, FilterError};
@@ -90,6 +91,8 @@ pub struct Subscription {
     after: Seq,
     /// Records behind `after` that were taken over from the log.
     taken: Option<Entries>,
+    /// The newest of them that was found: one handle, moved from record to record.
+    found: Option<Event>,
     /// Where older records are read.
     pages: Option<Arc<dyn Pages>>,
     /// What is being read there.
@@ -131,6 +134,7 @@ impl Subscription {
             filter,
             after: seq,
             taken: None,
+            found: None,
             pages: None,
             reading: None,
             page_end: None,
@@ -151,37 +155,25 @@ impl Subscription {
     ///
     /// Cancel safe: what a dropped future did not return comes with the next call.
     pub async fn next(&mut self) -> Option<Delivery> {
-        poll_fn(|cx| self.poll_next(cx)).await
+        self.next_ref().await.map(Delivery::cloned)
+    }
+
+    /// As [`Subscription::next`], with the event lent until the next call: the cheapest way to look at many. What is to be
+    /// kept is cloned.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe, as [`Subscription::next`].
+    pub async fn next_ref(&mut self) -> Option<Delivery<&Event>> {
+        // Without this look a future would be made and polled for each record that is at hand.
+        let next = if self.advance() { Next::Found } else { poll_fn(|cx| self.poll_step(cx)).await };
+        self.lend(next).ok()
     }
 
     /// As [`Subscription::next`], for those who poll by hand. Only the waker of the last call is woken.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
-        for _ in 0..SKIP_BATCHES {
-            if let Some(event) = self.next_taken() {
-                return Poll::Ready(Some(Delivery::Event(event)));
-            }
-            if self.is_over {
-                return Poll::Ready(None);
-            }
-            match self.poll_page(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(delivery)) => return Poll::Ready(Some(delivery)),
-                Poll::Ready(None) if self.taken.is_some() => continue,
-                Poll::Ready(None) => {}
-            }
-            let Poll::Ready(found) = self.reader.poll_read(cx, self.after, READ_BATCH) else {
-                return Poll::Pending;
-            };
-            match self.take_over(found) {
-                None => {}
-                Some(Ok(delivery)) => return Poll::Ready(Some(delivery)),
-                Some(Err(TryNextError::Closed)) => return Poll::Ready(None),
-                Some(Err(TryNextError::Empty)) => return Poll::Pending,
-            }
-        }
-        // A filter that lets little through must not keep its thread to itself.
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        let Poll::Ready(next) = self.poll_step(cx) else { return Poll::Pending };
+        Poll::Ready(self.lend(next).ok().map(Delivery::cloned))
     }
 
     /// Returns what comes next if it is there.
@@ -190,23 +182,48 @@ impl Subscription {
     ///
     /// [`TryNextError`] where there is nothing yet, or nothing more.
     pub fn try_next(&mut self) -> Result<Delivery, TryNextError> {
-        loop {
-            if let Some(event) = self.next_taken() {
-                return Ok(Delivery::Event(event));
-            }
-            if self.is_over {
-                return Err(TryNextError::Closed);
-            }
-            match self.poll_page(&mut Context::from_waker(Waker::noop())) {
-                Poll::Pending => return Err(TryNextError::Empty),
-                Poll::Ready(Some(delivery)) => return Ok(delivery),
-                Poll::Ready(None) if self.taken.is_some() => continue,
+        let next = loop {
+            match self.step(&mut Context::from_waker(Waker::noop()), false) {
+                Poll::Ready(Some(next)) => break next,
                 Poll::Ready(None) => {}
+                Poll::Pending => return Err(TryNextError::Empty),
             }
+        };
+        self.lend(next).map(Delivery::cloned)
+    }
+
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        for _ in 0..SKIP_BATCHES {
+            match self.step(cx, true) {
+                Poll::Ready(Some(next)) => return Poll::Ready(next),
+                Poll::Ready(None) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        // A filter that lets little through must not keep its thread to itself.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Looks through what was taken over, then takes over more; `Ready(None)` where that is to be looked through.
+    fn step(&mut self, cx: &mut Context<'_>, lies_down: bool) -> Poll<Option<Next>> {
+        if self.advance() {
+            return Poll::Ready(Some(Next::Found));
+        }
+        if self.is_over {
+            return Poll::Ready(Some(Next::Closed));
+        }
+        match self.poll_page(cx) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Some(told)) => return Poll::Ready(Some(Next::Told(told))),
+            Poll::Ready(None) if self.taken.is_some() => return Poll::Ready(None),
+            Poll::Ready(None) => {}
+        }
+        if lies_down {
+            self.reader.poll_read(cx, self.after, READ_BATCH).map(|found| self.take_over(found))
+        } else {
             let found = self.reader.log().read(self.after, READ_BATCH);
-            if let Some(next) = self.take_over(found) {
-                return next;
-            }
+            if matches!(found, Read::UpToDate) { Poll::Pending } else { Poll::Ready(self.take_over(found)) }
         }
     }
 
@@ -222,26 +239,42 @@ impl Subscription {
         Cursor { log: self.reader.log().id().clone(), seq: self.after }
     }
 
-    /// The next event among the records that were taken over.
-    fn next_taken(&mut self) -> Option<Event> {
-        let Self { filter, after, taken, .. } = self;
-        let found = taken.as_mut()?.next_where(|entry| {
+    /// Finds the next event among the records that were taken over; false where there is none.
+    fn advance(&mut self) -> bool {
+        let Self { filter, after, taken, found, .. } = self;
+        let Some(entries) = taken else { return false };
+        let wanted = |entry: &Entry| {
             *after = entry.seq;
             filter.matches(entry)
-        });
-        if let Some(entry) = found {
-            return Some(Event::new(entry));
+        };
+        let is_found = match found {
+            Some(event) => entries.next_into(&mut event.0, wanted),
+            None => {
+                *found = entries.next_where(wanted).map(Event);
+                found.is_some()
+            }
+        };
+        if is_found {
+            return true;
         }
         // Given back at once, so that a sleeper holds nothing.
-        self.taken = None;
+        (*taken, *found) = (None, None);
         if let Some(end) = self.page_end.take() {
             self.after = self.after.max(end);
         }
-        None
+        false
+    }
+
+    fn lend(&self, next: Next) -> Result<Delivery<&Event>, TryNextError> {
+        match next {
+            Next::Found => self.found.as_ref().map(Delivery::Event).ok_or(TryNextError::Empty),
+            Next::Told(told) => Ok(told.map(|never| match never {})),
+            Next::Closed => Err(TryNextError::Closed),
+        }
     }
 
     /// Goes on with a page that is being read, if there is one. What it had is taken over, or told.
-    fn poll_page(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
+    fn poll_page(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery<Infallible>>> {
         let Some(reading) = self.reading.as_mut() else { return Poll::Ready(None) };
         let Poll::Ready(read) = reading.as_mut().poll(cx) else { return Poll::Pending };
         self.reading = None;
@@ -269,7 +302,7 @@ impl Subscription {
     }
 
     /// Goes on with what the log had; `None` where that is records to look through.
-    fn take_over(&mut self, found: Read) -> Option<Result<Delivery, TryNextError>> {
+    fn take_over(&mut self, found: Read) -> Option<Next> {
         match found {
             Read::Entries(entries) => {
                 self.taken = Some(entries);
@@ -284,12 +317,22 @@ impl Subscription {
                 let from = self.after.next();
                 self.after = Seq(oldest.0.saturating_sub(1));
                 let missed = oldest.0.saturating_sub(from.0);
-                Some(Ok(Delivery::Lagged { from, to: self.after, missed }))
+                Some(Next::Told(Delivery::Lagged { from, to: self.after, missed }))
             }
-            Read::UpToDate => Some(Err(TryNextError::Empty)),
-            Read::Closed => Some(Err(TryNextError::Closed)),
+            Read::UpToDate => None,
+            Read::Closed => Some(Next::Closed),
         }
     }
+}
+
+/// What a look came to.
+enum Next {
+    /// An event.
+    Found,
+    /// Something else.
+    Told(Delivery<Infallible>),
+    /// Nothing, and nothing will come.
+    Closed,
 }
 
 /// The place of a client's cursor, if it can be one of this log.

@@ -5,7 +5,6 @@
 //! filters, and nothing that must happen depends on a record being read.
 
 use std::collections::VecDeque;
-use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Waker};
 use std::vec::Drain;
 use std::{fmt, mem};
@@ -21,7 +20,7 @@ mod sleepers;
 
 pub use herald::Herald;
 use herald::Heralds;
-use segment::Segment;
+use segment::Held;
 pub use segment::{EncodeError, Entries, Form, Shared};
 use sleepers::Sleepers;
 
@@ -37,8 +36,8 @@ pub struct Log {
 
 struct Inner {
     id: LogId,
-    /// Contiguous, oldest first. Each is shared with readers and does not change any more.
-    segments: VecDeque<StdArc<Segment>>,
+    /// Contiguous, oldest first. Each is shared with readers; only to the newest more may come.
+    segments: VecDeque<Held>,
     /// The newest records, which no reader has asked for yet.
     open: Vec<Entry>,
     /// The oldest record that is kept; the next one to come while there is none.
@@ -151,7 +150,7 @@ impl Log {
     ///
     /// A place above the head is not wrong: what it waits for is still to come.
     pub fn read(&self, after: Seq, max: usize) -> Read {
-        self.inner.lock().read(after, max)
+        self.inner.lock().read(after, max, self.width)
     }
 }
 
@@ -167,28 +166,30 @@ impl Inner {
             self.open.push(entry);
         }
         if self.open.len() >= width {
-            self.share();
+            self.share(width);
         }
     }
 
     /// Counts records that are not kept, and takes out all before them. The caller drops these without the lock.
-    fn pass(&mut self, records: u64) -> (VecDeque<StdArc<Segment>>, Vec<Entry>) {
+    fn pass(&mut self, records: u64) -> (VecDeque<Held>, Vec<Entry>) {
         self.head = Seq(self.head.0 + records);
         self.oldest = self.head.next();
         (mem::take(&mut self.segments), mem::take(&mut self.open))
     }
 
-    /// Makes the newest records a segment that readers can share. They need no lock to read it, and the writer none of
-    /// theirs: what is shared never changes.
-    fn share(&mut self) {
+    /// Makes the newest records part of a segment that readers can share. They need no lock to read it, and the writer
+    /// none of theirs: what is shared never changes.
+    fn share(&mut self, width: usize) {
         let entries = mem::take(&mut self.open);
-        if let Some(first) = entries.first().map(|entry| entry.seq) {
-            self.segments.push_back(StdArc::new(Segment::new(self.id.clone(), first, entries)));
+        let Some(first) = entries.first().map(|entry| entry.seq) else { return };
+        match self.segments.back_mut() {
+            Some(newest) if newest.has_room(entries.len(), width) => newest.add(entries),
+            _ => self.segments.push_back(Held::new(self.id.clone(), first, entries)),
         }
     }
 
     /// Takes out the oldest segments if enough is kept without them. The caller drops them without the lock.
-    fn cut(&mut self, tail: u64) -> Vec<StdArc<Segment>> {
+    fn cut(&mut self, tail: u64) -> Vec<Held> {
         let mut cut = Vec::new();
         while let Some(first) = self.segments.front()
             && self.head.0 >= first.end().0.saturating_add(tail)
@@ -209,7 +210,7 @@ impl Inner {
         self.heralds.call().into_iter().collect()
     }
 
-    fn read(&mut self, after: Seq, max: usize) -> Read {
+    fn read(&mut self, after: Seq, max: usize, width: usize) -> Read {
         if after >= self.head {
             return if self.closed { Read::Closed } else { Read::UpToDate };
         }
@@ -217,7 +218,7 @@ impl Inner {
             return Read::Behind { oldest: self.oldest };
         }
         if self.segments.back().is_none_or(|last| last.end() <= after) {
-            self.share();
+            self.share(width);
         }
         // Who keeps up reads the newest; the others are looked up.
         let newest = self.segments.back().filter(|last| last.first() <= after.next());
@@ -269,7 +270,7 @@ impl Reader {
     /// last call is kept.
     pub fn poll_read(&mut self, cx: &Context<'_>, after: Seq, max: usize) -> Poll<Read> {
         let mut inner = self.log.inner.lock();
-        match inner.read(after, max) {
+        match inner.read(after, max, self.log.width) {
             Read::UpToDate => {
                 let old = inner.sleepers.enter(&mut self.berth, cx.waker());
                 drop(inner);

@@ -7,6 +7,7 @@ use fanin_protocol::About;
 use fanin_protocol::record::StoreClosed;
 use proptest::prelude::*;
 
+use super::segment::PARTS;
 use super::*;
 
 /// Counts how often it was woken; its strong count tells who still holds a waker of it.
@@ -103,7 +104,8 @@ fn a_reader_that_keeps_up_makes_short_segments_and_the_tail_is_kept_all_the_same
         let kept = n + 1 - log.oldest().0;
         assert!(kept >= tail.min(n) && kept < tail + width, "kept {kept}");
     }
-    assert_eq!(log.inner.lock().segments.len() as u64, tail, "one record each");
+    let segments = log.inner.lock().segments.len();
+    assert_eq!(segments, (tail as usize).div_ceil(PARTS), "segments of {PARTS} parts of one record");
     append(&log, 10 * tail);
     assert!(log.inner.lock().segments.len() <= 2, "short segments outlive the tail");
 }
@@ -147,6 +149,43 @@ fn what_was_taken_over_does_not_grow_with_the_log() {
     let Read::Entries(entries) = log.read(Seq(0), 9) else { panic!("nothing to read") };
     append(&log, 2);
     assert_eq!(entries.len(), 2);
+}
+
+#[test]
+fn a_reader_that_looks_late_finds_all_parts_of_a_segment_in_one_lock_from_any_place() {
+    let log = log(64);
+    for n in 1..=20 {
+        append(&log, 1 + n % 3);
+        // Another reader keeps up and makes a part of each append.
+        drop(log.read(Seq(log.head().0 - 1), 9));
+    }
+    let head = log.head().0;
+    for after in 0..head {
+        for max in [1, 2, 3, 7, 64] {
+            let Read::Entries(entries) = log.read(Seq(after), max) else { panic!("nothing to read") };
+            let found: Vec<_> = entries.map(|entry| entry.seq.0).collect();
+            let expected: Vec<_> = (after + 1..=head.min(after + max as u64)).collect();
+            assert_eq!(found, expected, "after {after}, {max} at the most");
+        }
+    }
+    assert_eq!(log.inner.lock().segments.len(), 1);
+}
+
+#[test]
+fn a_handle_is_moved_from_record_to_record_and_its_clones_stay() {
+    let log = log(8);
+    append(&log, 3);
+    drop(log.read(Seq(0), 9));
+    append(&log, 2);
+    drop(log.read(Seq(3), 9));
+    let Read::Entries(mut entries) = log.read(Seq(0), 9) else { panic!("nothing to read") };
+    let mut shared = entries.next_where(|_| true).unwrap();
+    let mut clones = vec![shared.clone()];
+    while entries.next_into(&mut shared, |entry| entry.seq.0 != 2) {
+        clones.push(shared.clone());
+    }
+    assert_eq!(clones.iter().map(|entry| entry.seq.0).collect::<Vec<_>>(), [1, 3, 4, 5]);
+    assert_eq!(shared.seq, Seq(5), "where it was is kept at the end");
 }
 
 #[test]
