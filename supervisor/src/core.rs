@@ -236,14 +236,16 @@ impl Core {
             self.hold(gated, released);
             Stepped { reply, head: gated.state.facts().head() }
         };
-        let until = self.now().after(millis(self.gate_wait));
+        let mut until = None;
         loop {
             // A thread of the runtime is held for a moment only; whoever is at the gate as a rule needs less.
             change = match self.pump.enter(GATE_TRY, change, |released| self.release(released)) {
                 Ok(stepped) => return Ok(stepped),
                 Err(change) => change,
             };
-            if self.now() >= until {
+            // Read where the gate was not free at once, which is rare.
+            let now = self.now();
+            if now >= *until.get_or_insert(now.after(millis(self.gate_wait))) {
                 return Err(CallError::Busy);
             }
             tokio::time::sleep(GATE_PAUSE).await;
