@@ -116,16 +116,16 @@ impl Ids {
     }
 }
 
-mod raw {
+pub(crate) mod raw {
     use bytes::Bytes;
     use serde::de::{Error, Visitor};
     use serde::{Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(body: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(body: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(body)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
         struct Raw;
         impl Visitor<'_> for Raw {
             type Value = Bytes;

@@ -275,6 +275,28 @@ impl fmt::Display for NodeId {
     }
 }
 
+/// What an id names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Named {
+    /// A session.
+    Session(SessionId),
+    /// A job.
+    Job(JobId),
+    /// A group.
+    Group(GroupId),
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session(id) => write!(f, "session {id}"),
+            Self::Job(id) => write!(f, "job {id}"),
+            Self::Group(id) => write!(f, "group {id}"),
+        }
+    }
+}
+
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

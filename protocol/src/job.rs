@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::{Spent, usd};
 use crate::cause::{Cause, Code, Status};
-use crate::id::{GroupId, JobId, Lifetime, SessionId};
+use crate::id::{GroupId, JobId, Lifetime, NodeId, SessionId};
 
 /// What a job's body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -283,4 +283,59 @@ pub struct JobList {
     pub jobs: Vec<JobInfo>,
     /// Where the next page begins; `None` at the end.
     pub next: Option<Lifetime>,
+}
+
+/// Which jobs a list shows. What is `None` does not restrict it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobFilter {
+    /// Of this session.
+    pub session: Option<SessionId>,
+    /// Below this session or job, at any depth; below a job means below any of its lives.
+    pub below: Option<NodeId>,
+    /// With a label that begins so.
+    pub label_prefix: Option<String>,
+    /// Of this group.
+    pub group: Option<GroupId>,
+    /// In this status.
+    pub status: Option<Status>,
+    /// Of this kind.
+    pub kind: Option<JobKind>,
+    /// From this lifetime on; where the page before left off.
+    pub from: Option<Lifetime>,
+    /// Entries of a page at the most; 0 is read as [`PAGE_JOBS`](crate::limits::PAGE_JOBS).
+    pub limit: usize,
+}
+
+/// What a promotion did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Promotion {
+    /// Every call that waited in the foreground returned; the jobs go on, and their result comes as a wake.
+    Promoted,
+    /// The group has fired or is void: a call that waited was answered before.
+    AlreadyDone,
+    /// No call waits for it in the foreground, or not any more.
+    NotWaiting,
+}
+
+impl Promotion {
+    /// A stable word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Promoted => "promoted",
+            Self::AlreadyDone => "already_done",
+            Self::NotWaiting => "not_waiting",
+        }
+    }
+}
+
+/// Why nobody waits for a job in the foreground.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Background {
+    /// The call was promoted, ran out or was dropped, or there was none.
+    Left,
+    /// The job is over.
+    Over,
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::id::{GroupId, SessionId};
+use crate::limits::SOCKET_PATH_BYTES_MAX;
 
 /// The lock of a run's folder: whoever holds it is at work there, and it goes with its process.
 pub const OWNER_LOCK: &str = "owner.lock";
@@ -16,6 +17,10 @@ pub const CONFIG: &str = "fanin.toml";
 
 /// What came of it. A plan without a result is of a run that was killed, or is still at work.
 pub const RESULT: &str = "result.json";
+
+/// In the folder of the shared store: where the socket of the service that owns it is. It is there while one serves, and
+/// after one was killed.
+pub const SOCKET: &str = "socket";
 
 /// Why there is no state folder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +59,24 @@ pub fn config(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
     Some(base.join("fanin").join(CONFIG))
+}
+
+/// The folder of the shared store, which a service owns.
+pub fn store(state: &Path) -> PathBuf {
+    state.join("store")
+}
+
+/// The socket for a service of the store with this name: `$XDG_RUNTIME_DIR/fanin/<16 hex digits>.sock`, and below the state
+/// folder where that variable is not set, or its path would be too long for a socket.
+///
+/// Clients do not ask here, since their variables may be others: the service leaves the path in [`SOCKET`].
+pub fn socket(state: &Path, store: &str, variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    let name = format!("{}.sock", store.get(..16).unwrap_or(store));
+    let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let runtime = runtime.map(|folder| folder.join("fanin").join(&name));
+    runtime
+        .filter(|path| path.as_os_str().len() <= SOCKET_PATH_BYTES_MAX)
+        .unwrap_or_else(|| state.join("sock").join(name))
 }
 
 /// The folder of all runs.
@@ -118,6 +141,19 @@ mod tests {
             Some("/c/.config/fanin/fanin.toml".into())
         );
         assert_eq!(found(&[("HOME", "")]), None);
+    }
+
+    #[test]
+    fn a_socket_lies_where_it_fits() {
+        let socket = |runtime: &str| {
+            let variable = |name: &str| (name == "XDG_RUNTIME_DIR").then(|| OsString::from(runtime));
+            socket(Path::new("/s"), "0123456789abcdef0123456789abcdef", variable)
+        };
+        assert_eq!(socket("/run/user/7"), Path::new("/run/user/7/fanin/0123456789abcdef.sock"));
+        let elsewhere = Path::new("/s/sock/0123456789abcdef.sock");
+        for runtime in ["", "run", &format!("/{}", "x".repeat(SOCKET_PATH_BYTES_MAX))] {
+            assert_eq!(socket(runtime), elsewhere);
+        }
     }
 
     #[test]

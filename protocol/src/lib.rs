@@ -27,14 +27,15 @@ mod row;
 pub mod shared_limits;
 pub mod spec;
 pub mod text;
+pub mod wire;
 
 pub use budget::{Account, Budget, Dimension, Spent};
 pub use cause::{Cause, Code, Status};
 pub use envelope::{DecodeError, Envelope, FORMAT_VERSION, Ids};
 pub use event::{About, Cursor, Entry, Within};
 pub use fault::Fault;
-pub use id::{Fence, GroupId, IdError, JobId, Lifetime, LogId, MessageId, NodeId, Seq, SessionId};
-pub use job::{JobInfo, JobKind, JobList, Reason};
+pub use id::{Fence, GroupId, IdError, JobId, Lifetime, LogId, MessageId, Named, NodeId, Seq, SessionId};
+pub use job::{Background, JobFilter, JobInfo, JobKind, JobList, Promotion, Reason};
 pub use job_limits::Resume;
 pub use layout::LayoutError;
 pub use parent::{PARENT_VARIABLE, ParentMark, ParentMarkError};

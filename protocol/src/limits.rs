@@ -533,12 +533,12 @@ pub const MCP_LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Calls of one MCP client that are not answered yet (SEC-8).
 pub const MCP_CALLS_MAX: usize = 64;
 
-/// Calls of one MCP client in a minute to tools that launch, also where nothing was launched: no model works so
-/// fast, and a loop does (SEC-8).
-pub const MCP_LAUNCHES_MAX: usize = 1_000;
+/// Calls of one client in a minute that launch, also where nothing was launched: no model works so fast, and a loop does
+/// (SEC-8).
+pub const LAUNCH_CALLS_MAX: usize = 1_000;
 
 /// The time of that bound (SEC-8).
-pub const MCP_LAUNCHES_PER: Duration = Duration::from_secs(60);
+pub const LAUNCH_CALLS_PER: Duration = Duration::from_secs(60);
 
 /// How long an MCP client may take nothing of what is written to it; it counts as gone then. No client waits as long for an
 /// answer, so it has stopped reading.
@@ -576,9 +576,46 @@ pub const MCP_CLOSE: Duration = Duration::from_millis(200);
 /// Clients of the tools of a hosted parent at once: its agent has one, and what it starts may have others.
 pub const DOOR_CLIENTS_MAX: usize = 32;
 
-/// Longest path of the socket of a hosted parent's tools: those of the systems hold 104 bytes and more.
-pub const DOOR_PATH_BYTES_MAX: usize = 100;
+/// Longest path of a socket: those of the systems hold 104 bytes and more.
+pub const SOCKET_PATH_BYTES_MAX: usize = 100;
 
 /// Tries of a turn of a hosted parent that wakes it, before it is given up: the wake stays owed, and `fanin resume` brings it
 /// again (W-3).
 pub const PARENT_TRIES: u32 = 3;
+
+/// One frame of the protocol: a thousand jobs of a launch fit, and nobody makes room for what nobody sends (SEC-8).
+pub const FRAME_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Clients of a service at once: terminals, editors and agents of one user, and a hundred more (SEC-8).
+pub const SERVICE_CLIENTS_MAX: usize = 256;
+
+/// Requests of one client that are not answered yet, streams among them (SEC-8).
+pub const SERVICE_CALLS_MAX: usize = 64;
+
+/// Offers, turns and fan-outs in parts that a client holds at once: more than it can have asked for in one go.
+pub const SERVICE_HELD_MAX: usize = 256;
+
+/// The jobs of all fan-outs in parts that a client has begun, encoded (SEC-8).
+pub const FAN_OUT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// How long a client may take to say who it is, and a service to answer that.
+pub const HELLO_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a client may take nothing of what is written to it, and send nothing of a frame that it has begun; then it is
+/// cut off (B-8).
+pub const SERVICE_IDLE_WAIT: Duration = Duration::from_secs(60);
+
+/// How long clients of a service that ends may take to read what is left for them.
+pub const SERVICE_CLOSE_WAIT: Duration = Duration::from_secs(1);
+
+/// What waits to be written to a client before those who write for it wait themselves: a few hundred events.
+pub const SERVICE_ROOM_BYTES: usize = 256 * 1024;
+
+/// Time between two marks of a stream whose filter lets nothing through (B-6).
+pub const MARK_EVERY: Duration = Duration::from_secs(5);
+
+/// Jobs of one page of a list at the most: with the longest messages they fit into a frame.
+pub const LIST_JOBS_MAX: usize = 500;
+
+/// How long a client waits before it tries again to reach a service that it has lost, at the most.
+pub const RECONNECT_EVERY: Duration = Duration::from_secs(1);

@@ -83,7 +83,6 @@ impl Moment {
 }
 
 /// Now, on the runtime's clock.
-#[cfg(feature = "testing")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

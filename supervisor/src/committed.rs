@@ -47,6 +47,11 @@ impl Committed {
         self.told.notify_waiters();
     }
 
+    /// Up to where all is on disk.
+    pub(crate) fn head(&self) -> Seq {
+        self.at.lock().seq
+    }
+
     /// All up to here is on disk.
     pub(crate) fn advance(&self, seq: Seq) {
         self.change(|at| at.seq = seq);

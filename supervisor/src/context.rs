@@ -91,6 +91,11 @@ impl RunCell {
         self.launcher.handle().core()
     }
 
+    /// The run as a parent.
+    pub(crate) const fn launcher(&self) -> &Launcher {
+        &self.launcher
+    }
+
     /// A follow-up has come.
     pub(crate) fn deliver(&self, key: MessageId, text: Arc<str>) {
         self.talk().messages.lock().push_back((key, text));

@@ -331,6 +331,11 @@ impl Core {
         Ok(looked)
     }
 
+    /// Up to where all is committed; `None` without a store.
+    pub(crate) fn committed_head(&self) -> Option<Seq> {
+        self.store.as_ref().map(|store| store.committed.head())
+    }
+
     /// Why nothing is decided any more, where the store failed.
     pub(crate) fn failure(&self) -> Option<CallError> {
         self.store.as_ref()?.committed.failure()

@@ -122,6 +122,15 @@ impl Supervisor {
     /// [`CallError`] for a job that is not known, and where the supervisor is busy.
     pub fn follow(&self, job: &JobId, from: u64) -> Result<Follow, CallError> {
         let lifetime = self.owner.core().lifetime_of(job)?;
+        self.follow_exact(job, lifetime, from)
+    }
+
+    /// As [`Supervisor::follow`], for this life of the job.
+    ///
+    /// # Errors
+    ///
+    /// As [`Supervisor::follow`].
+    pub fn follow_exact(&self, job: &JobId, lifetime: Lifetime, from: u64) -> Result<Follow, CallError> {
         Follow::new(self.owner.core(), job, lifetime, from)
     }
 }

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use fanin_machine::{Command, Post, PostTarget, Posting, Refusal, Reply, Stop, StopTarget};
-use fanin_protocol::{Cause, MessageId};
+use fanin_machine::{Command, Post, PostTarget, Posting, Refusal, Reply, Stop, StopTarget, Stopped};
+use fanin_protocol::{Cause, JobId, MessageId};
 
 use crate::chance;
 use crate::core::{CallError, Core};
@@ -61,11 +61,18 @@ impl Handle {
     }
 
     pub(crate) async fn cancel(&self, target: StopTarget) -> Result<Cancelled, CallError> {
-        let stop = Stop { target, cause: Cause::User, grace_ms: None };
+        let stopped = self.stop(target, None).await?;
+        stopped.first().map(|(_, stopped)| (*stopped).into()).ok_or_else(|| Refusal::Empty.into())
+    }
+
+    pub(crate) async fn stop(
+        &self,
+        target: StopTarget,
+        grace_ms: Option<u64>,
+    ) -> Result<Vec<(JobId, Stopped)>, CallError> {
+        let stop = Stop { target, cause: Cause::User, grace_ms };
         match self.core.submit(Command::Stop(stop)).await? {
-            Reply::Stopped(stopped) => {
-                stopped.first().map(|(_, stopped)| (*stopped).into()).ok_or_else(|| Refusal::Empty.into())
-            }
+            Reply::Stopped(stopped) => Ok(stopped),
             Reply::Done
             | Reply::Turn(_)
             | Reply::Answered

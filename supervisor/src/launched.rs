@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fanin_machine::{Answer, Command, Launched, PostTarget, Refusal, Stop, StopTarget, Wanted};
+use fanin_machine::{Command, Launched, PostTarget, Stop, StopTarget, Wanted};
 use fanin_protocol::spec::millis;
 use fanin_protocol::{Cause, CombinedResult, GroupId, JobId, JobInfo, Lifetime, ResultEntry};
 
@@ -93,31 +93,7 @@ impl Group {
         &self,
         limit: impl Into<Option<Duration>>,
     ) -> Result<Offered<GroupResult>, WaitError> {
-        let wanted = Wanted::Group(self.launcher.parent().clone(), self.id.clone());
-        let handle = self.launcher.handle();
-        let answered = match wait::answer_within(handle, wanted, limit.into()).await {
-            Err(WaitError::Call(CallError::Refused(gone @ Refusal::UnknownGroup(_)))) => {
-                let group = handle.core().past_group(&self.id, gone).await?;
-                let result = group.result.ok_or(WaitError::Voided)?;
-                return Ok(Offered::past(GroupResult { result, already_delivered: true }));
-            }
-            answered => answered,
-        };
-        let (answer, waiter) = answered?;
-        match answer {
-            Answer::Group { result, already_delivered } => {
-                Ok(Offered::new(GroupResult { result, already_delivered }, waiter))
-            }
-            Answer::Voided => Err(WaitError::Voided),
-            Answer::Jobs { .. }
-            | Answer::Wake(_)
-            | Answer::Words { .. }
-            | Answer::Mail(_)
-            | Answer::Promoted
-            | Answer::Background(_)
-            | Answer::Idle
-            | Answer::Closed => Err(WaitError::Closed),
-        }
+        self.launcher.wait_group_offered(&self.id, limit).await
     }
 
     /// Stops the jobs that are not over. The group fires once all are.

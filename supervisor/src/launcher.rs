@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fanin_machine::{Answer, Launch, Launched, Member, Parent, Refusal, WaiterId, Wanted};
-use fanin_protocol::{Edges, JobId, Resume, Spec};
+use fanin_protocol::{Edges, GroupId, JobId, Resume, Spec};
 
 use crate::body::Works;
 use crate::chance;
 use crate::core::{CallError, Core};
 use crate::handle::Handle;
-use crate::launched::{Group, Job};
+use crate::launched::{Group, GroupResult, Job};
 use crate::needs::Needs;
 use crate::offered::Offered;
 use crate::spec::{GroupOptions, JobSpec};
@@ -245,6 +245,64 @@ impl Launcher {
     ) -> Result<Waited, WaitError> {
         let wanted = Wanted::Any(self.parent.clone(), jobs.to_vec());
         wait::jobs(&self.handle, wanted, limit.into()).await
+    }
+
+    /// Waits until a group has fired, by its id, without taking its result. See [`Group::wait_offered`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::wait`]; [`Refusal::UnknownGroup`] and [`Refusal::ForeignGroup`] in [`WaitError::Call`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Group::wait`].
+    pub async fn wait_group_offered(
+        &self,
+        group: &GroupId,
+        limit: impl Into<Option<Duration>>,
+    ) -> Result<Offered<GroupResult>, WaitError> {
+        let wanted = Wanted::Group(self.parent.clone(), group.clone());
+        let answered = match wait::answer_within(&self.handle, wanted, limit.into()).await {
+            Err(WaitError::Call(CallError::Refused(gone @ Refusal::UnknownGroup(_)))) => {
+                let group = self.handle.core().past_group(group, gone).await?;
+                let result = group.result.ok_or(WaitError::Voided)?;
+                return Ok(Offered::past(GroupResult { result, already_delivered: true }));
+            }
+            answered => answered,
+        };
+        let (answer, waiter) = answered?;
+        match answer {
+            Answer::Group { result, already_delivered } => {
+                Ok(Offered::new(GroupResult { result, already_delivered }, waiter))
+            }
+            Answer::Voided => Err(WaitError::Voided),
+            Answer::Jobs { .. }
+            | Answer::Wake(_)
+            | Answer::Words { .. }
+            | Answer::Mail(_)
+            | Answer::Promoted
+            | Answer::Background(_)
+            | Answer::Idle
+            | Answer::Closed => Err(WaitError::Closed),
+        }
+    }
+
+    /// As [`Launcher::wait_any`], without taking the results: for those who have to hand them on first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Launcher::wait_all`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Launcher::wait_all`].
+    pub async fn wait_any_offered(
+        &self,
+        jobs: &[JobId],
+        limit: impl Into<Option<Duration>>,
+    ) -> Result<Offered<Waited>, WaitError> {
+        let wanted = Wanted::Any(self.parent.clone(), jobs.to_vec());
+        wait::jobs_offered(&self.handle, wanted, limit.into()).await
     }
 
     /// The next wake: the result of a group whose jobs are all over, once. `tokio::time::timeout` gives it a limit.

@@ -29,6 +29,7 @@
 
 mod body;
 mod builder;
+mod call_rate;
 mod chance;
 mod clock;
 mod committed;
@@ -72,13 +73,16 @@ mod wake;
 mod writer;
 
 pub use builder::{Builder, StartError};
+pub use call_rate::CallRate;
 pub use clock::{Clock, SystemClock};
 pub use context::RunContext;
 pub use core::CallError;
 pub use fanin_bus::{
     Delivery, Event, Filter, FilterError, Since, Snapshot, SubscribeError, Subscription, TryNextError,
 };
-pub use fanin_machine::{Background, Bound, JobFilter, Mail, Named, NotAccepted, Promotion, Refusal};
+pub use fanin_machine::{
+    Background, Bound, GroupInfo, JobFilter, Mail, Named, NotAccepted, Promotion, Refusal, StopTarget,
+};
 pub use fanin_protocol as protocol;
 pub use find::{Candidates, FindError};
 pub use follow::{Follow, OutputError};
@@ -94,7 +98,7 @@ pub use runner::{Ending, Failure, RunFuture, Runner};
 pub use session::{Owing, Session, SessionOptions};
 pub use spec::{After, GroupOptions, JobError, JobSpec};
 pub use stop::{StopSignal, StopStage};
-pub use supervisor::{Cancelled, SessionError, Supervisor};
+pub use supervisor::{Cancelled, SessionError, Standings, Supervisor};
 pub use token::{KnownRun, RunToken};
 pub use turn::Turn;
 pub use voice::{ToolCall, Used, Voice};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
+use crate::core::CallError;
 use crate::wait::Waiter;
 
 /// What a wait has found, before it is taken. It reads as the result itself.
@@ -33,6 +34,22 @@ impl<T> Offered<T> {
             waiter.take();
         }
         self.found
+    }
+
+    /// As [`Offered::take`], and waits until that is kept wherever records are: for those who tell others that it is.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Closed`] where the supervisor was shut down meanwhile; [`CallError::Busy`], and it is owed again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it waits for the gate alone; dropped there, the result is owed again.
+    pub async fn ack(self) -> Result<T, CallError> {
+        if let Some(waiter) = self.waiter {
+            waiter.acknowledge().await?;
+        }
+        Ok(self.found)
     }
 }
 

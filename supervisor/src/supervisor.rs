@@ -6,18 +6,21 @@ use std::time::Duration;
 
 use fanin_bus::{Filter, Since, Snapshot, SubscribeError, Subscription};
 use fanin_machine::{
-    Close, Command, JobFilter, PostTarget, SessionCommand, SessionOpen, StopTarget, Stopped, Wanted, why,
+    Close, Command, GroupInfo, JobFilter, PostTarget, Refusal, SessionCommand, SessionOpen, StopTarget,
+    Stopped, Wanted, why,
 };
 use fanin_protocol::limits::KILL_WAIT;
 use fanin_protocol::spec::millis;
 use fanin_protocol::{
-    About, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Lifetime, ParentMark, Reason, SessionId, Status,
+    About, Cursor, GroupId, IdError, JobId, JobInfo, JobList, Lifetime, ParentMark, Reason, Seq, SessionId,
+    Status,
 };
 use tokio::task::AbortHandle;
 
 use crate::builder::Builder;
 use crate::core::{CallError, Core};
 use crate::handle::Handle;
+use crate::launcher::Launcher;
 use crate::message::Queued;
 use crate::output::JobOutput;
 use crate::session::{Session, SessionOptions};
@@ -65,6 +68,19 @@ impl From<Stopped> for Cancelled {
             Stopped::AlreadyEnded(status) => Self::AlreadyEnded(status),
         }
     }
+}
+
+/// How a supervisor stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standings {
+    /// The newest record.
+    pub head: Cursor,
+    /// Runs of jobs that are open: the slots in use.
+    pub running: u32,
+    /// Jobs that wait for their first start.
+    pub queued: u32,
+    /// Groups that have neither fired nor been voided.
+    pub open_groups: usize,
 }
 
 /// A supervisor of background jobs. Clones are the same supervisor.
@@ -156,6 +172,40 @@ impl Supervisor {
         Ok(Session::new(Arc::clone(&self.owner), id))
     }
 
+    /// A handle of a session that was opened before, whoever did. Nothing is opened: where it is not known, or is closed,
+    /// each call of the handle says so.
+    pub fn opened(&self, id: SessionId) -> Session {
+        Session::new(Arc::clone(&self.owner), id)
+    }
+
+    /// The newest record, and how much there is to do: all in one look.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`].
+    pub fn standings(&self) -> Result<Standings, CallError> {
+        let core = self.owner.core();
+        core.look(|state| Standings {
+            head: Cursor { log: core.log.id().clone(), seq: state.facts().head() },
+            running: state.running(),
+            queued: state.queued(),
+            open_groups: state.open_groups().count(),
+        })
+    }
+
+    /// The newest place of the log that is kept: what a call did that has returned is in the records up to here.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`].
+    pub fn newest(&self) -> Result<Seq, CallError> {
+        let core = self.owner.core();
+        match core.committed_head() {
+            Some(head) => Ok(head),
+            None => core.look_now(|state| state.facts().head()),
+        }
+    }
+
     /// A job as it stands.
     ///
     /// # Errors
@@ -191,6 +241,23 @@ impl Supervisor {
     /// [`Refusal::UnknownJob`](crate::Refusal::UnknownJob); [`CallError::Busy`].
     pub fn why(&self, job: &JobId) -> Result<Vec<Reason>, CallError> {
         self.get(job).map(|info| info.why)
+    }
+
+    /// A group as it stands, also where it has left the memory for the store.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownGroup`](crate::Refusal::UnknownGroup); [`CallError::Busy`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only looks.
+    pub async fn group(&self, group: &GroupId) -> Result<GroupInfo, CallError> {
+        let core = self.owner.core();
+        match core.look(|state| state.group_info(group))? {
+            Some(info) => Ok(info),
+            None => core.past_group(group, Refusal::UnknownGroup(group.clone())).await,
+        }
     }
 
     /// What a group or its wake waits for; empty once nothing is owed.
@@ -241,6 +308,16 @@ impl Supervisor {
         self.living(&mark.job, |standing, lifetime| {
             (standing.session(), lifetime) == (&mark.session, mark.lifetime)
         })
+    }
+
+    /// The parent that a run is: what is launched by it hangs below the run's job. `None` once the run is over.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`].
+    pub fn launcher_of(&self, run: &KnownRun) -> Result<Option<Launcher>, CallError> {
+        let cell = self.owner.core().run_of(&run.job)?.filter(|cell| cell.lifetime == run.lifetime);
+        Ok(cell.map(|cell| cell.launcher().clone()))
     }
 
     /// The run of this job that lives, where it is the one that is looked for.
@@ -347,6 +424,43 @@ impl Supervisor {
         self.handle().cancel(StopTarget::Exact(job.clone(), lifetime)).await
     }
 
+    /// As [`Supervisor::extend`], for this life of the job and no other.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotCurrent`](crate::Refusal::NotCurrent) where the id has another life now; else as [`Supervisor::extend`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Supervisor::extend`].
+    pub async fn extend_exact(
+        &self,
+        job: &JobId,
+        lifetime: Lifetime,
+        text: impl Into<Arc<str>>,
+    ) -> Result<Queued, CallError> {
+        self.handle().post(PostTarget::Exact(job.clone(), lifetime), None, text.into()).await
+    }
+
+    /// Stops a job, one life of a job, or all members of a group: what became of each, in launch order. `grace` stands in
+    /// for each job's own; zero stops by force at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Supervisor::cancel_exact`]; [`Refusal::UnknownGroup`](crate::Refusal::UnknownGroup).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Supervisor::cancel`].
+    pub async fn stop(
+        &self,
+        what: StopTarget,
+        grace: impl Into<Option<Duration>>,
+    ) -> Result<Vec<(JobId, Cancelled)>, CallError> {
+        let stopped = self.handle().stop(what, grace.into().map(millis)).await?;
+        Ok(stopped.into_iter().map(|(job, stopped)| (job, stopped.into())).collect())
+    }
+
     /// Refuses launches and starts nothing more from now on; what runs goes on. [`Supervisor::drained`] waits for it.
     pub fn drain(&self) {
         self.owner.core().post(Command::Close(Close::Drain));
@@ -373,6 +487,14 @@ impl Supervisor {
     pub fn stop_all(&self, grace: impl Into<Option<Duration>>) {
         let grace_ms = grace.into().map(millis);
         self.owner.core().post(Command::Close(Close::Stop { grace_ms, keep: false }));
+    }
+
+    /// As the stop of [`Supervisor::shutdown`], which it does not wait for, with another grace: what a later supervisor
+    /// can go on with is left to it.
+    pub fn stop_and_keep(&self, grace: impl Into<Option<Duration>>) {
+        let core = self.owner.core();
+        let grace_ms = grace.into().map(millis);
+        core.post(Command::Close(Close::Stop { grace_ms, keep: core.has_store() }));
     }
 
     /// Shuts down in order: nothing new starts, what lives is stopped, its endings are recorded, subscribers see the

@@ -26,6 +26,11 @@ impl Wake {
         &self.result
     }
 
+    /// As [`Wake::result`], shared.
+    pub fn shared(&self) -> Arc<CombinedResult> {
+        Arc::clone(&self.result)
+    }
+
     /// Takes the wake: it is delivered, and never comes again.
     ///
     /// # Errors

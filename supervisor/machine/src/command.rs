@@ -8,14 +8,13 @@ use fanin_protocol::record::{Level, Usage};
 use fanin_protocol::spec::SpecError;
 use fanin_protocol::{
     Bounds, BoundsError, Budget, Cause, Code, Containment, Edges, Fence, GroupId, JobId, JobKind, Left,
-    Lifetime, LogId, MessageId, Output, PartKind, PartState, Policy, Profile, Rights, SessionId,
-    SharedLimits, Spec, Status,
+    Lifetime, LogId, MessageId, Named, Output, PartKind, PartState, Policy, Profile, Promotion, Rights,
+    SessionId, SharedLimits, Spec, Status,
 };
 
 use crate::clock::Mono;
-use crate::foreground::{PromoteTarget, Promotion};
+use crate::foreground::PromoteTarget;
 use crate::state::{JobKey, SessionKey};
-use crate::view::Named;
 
 /// A command. Each is one step, and the order of steps decides every race.
 #[derive(Debug, Clone)]

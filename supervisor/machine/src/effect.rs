@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use fanin_protocol::{CombinedResult, Dependencies, JobId, Lifetime, MessageId, ResultEntry, Spec};
+use fanin_protocol::{
+    Background, CombinedResult, Dependencies, JobId, Lifetime, MessageId, ResultEntry, Spec,
+};
 
 use crate::clock::Mono;
 use crate::command::{RunRef, WaiterId};
-use crate::foreground::Background;
 use crate::mail::Mail;
 
 /// An effect. The host carries them out in order, each once.

@@ -1,7 +1,7 @@
 //! Foreground calls: a launch that waits for its jobs, in one step. What ends such a wait from outside is promotion; it
 //! touches no job (BAR-12, SC-20).
 
-use fanin_protocol::{GroupId, JobId};
+use fanin_protocol::{Background, GroupId, JobId, Promotion};
 
 use crate::command::{Launch, Refusal, Reply, WaiterId};
 use crate::effect::{Answer, Effect};
@@ -18,37 +18,6 @@ pub enum PromoteTarget {
     Job(JobId),
     /// Those that wait for a group.
     Group(GroupId),
-}
-
-/// What a promotion did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Promotion {
-    /// Every call that waited in the foreground returned; the jobs go on, and their result comes as a wake.
-    Promoted,
-    /// The group has fired or is void: a call that waited was answered before.
-    AlreadyDone,
-    /// No call waits for it in the foreground, or not any more.
-    NotWaiting,
-}
-
-impl Promotion {
-    /// A stable word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Promoted => "promoted",
-            Self::AlreadyDone => "already_done",
-            Self::NotWaiting => "not_waiting",
-        }
-    }
-}
-
-/// Why nobody waits for a job in the foreground.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Background {
-    /// The call was promoted, ran out or was dropped, or there was none.
-    Left,
-    /// The job is over.
-    Over,
 }
 
 /// Launches. A foreground call waits from the same step on, so that its jobs never run without it.

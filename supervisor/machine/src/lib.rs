@@ -60,12 +60,13 @@ pub use command::{
     SessionOpen, Stop, StopTarget, Stopped, Take, WaiterId, Wanted,
 };
 pub use effect::{Answer, Effect, Forgotten, KillStage};
+pub use fanin_protocol::{Background, JobFilter, Named, Promotion};
 pub use fold::FoldError;
-pub use foreground::{Background, PromoteTarget, Promotion};
+pub use foreground::PromoteTarget;
 pub use mail::Mail;
 pub use out::Out;
 pub use rows::{EncodeRowError, RestoreError, RowBody, RowChange};
 pub use state::{Facts, GroupKey, JobKey, SessionKey, State};
 pub use step::step;
 pub use stored::{GroupInfo, JobRow};
-pub use view::{Held, JobFilter, Named};
+pub use view::Held;

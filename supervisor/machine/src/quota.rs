@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use fanin_protocol::limits::DISPATCH_USD_MICROS;
 use fanin_protocol::record::{LimitName, LimitsSet, Note, NoteCode, NoteDetails, StopTarget, Usage};
 use fanin_protocol::spec::SpecError;
-use fanin_protocol::{Account, Budget, Cause, Dimension, Fence, JobKind, NodeId, Reason, Spent};
+use fanin_protocol::{Account, Budget, Cause, Dimension, Fence, JobKind, Named, NodeId, Reason, Spent};
 
 use crate::clock::Mono;
 use crate::command::{Launch, Refusal, Reply};
@@ -18,7 +18,6 @@ use crate::state::{Facts, GroupKey, Job, JobKey, Node, Payer, SessionKey, State}
 use crate::stop::{self, Intent};
 use crate::sweep;
 use crate::timers::{Owner, Purpose};
-use crate::view::Named;
 use crate::{launch, run};
 
 /// The supervisor's own meter of a run's time.

@@ -1,58 +1,15 @@
 //! Looking at the state: jobs as they stand, pages of them, and what the checkers ask.
 
-use std::fmt;
 use std::sync::Arc;
 
 use fanin_protocol::limits::PAGE_JOBS;
 use fanin_protocol::{
-    About, GroupId, JobId, JobInfo, JobKind, JobList, Lifetime, NodeId, Output, SessionId, Spec, Status,
+    About, JobFilter, JobId, JobInfo, JobList, Lifetime, Named, NodeId, Output, SessionId, Spec,
 };
 
 use crate::command::{Launch, Member, Refusal};
 use crate::state::{Job, JobKey, Node, State};
 use crate::{lend, quota, result, why};
-
-/// Which jobs a list shows. What is `None` does not restrict it.
-#[derive(Debug, Clone, Default)]
-pub struct JobFilter {
-    /// Of this session.
-    pub session: Option<SessionId>,
-    /// Below this session or job, at any depth; below a job means below any of its lives.
-    pub below: Option<NodeId>,
-    /// With a label that begins so.
-    pub label_prefix: Option<String>,
-    /// Of this group.
-    pub group: Option<GroupId>,
-    /// In this status.
-    pub status: Option<Status>,
-    /// Of this kind.
-    pub kind: Option<JobKind>,
-    /// From this lifetime on; where the page before left off.
-    pub from: Option<Lifetime>,
-    /// Entries of a page at the most; 0 is read as [`PAGE_JOBS`].
-    pub limit: usize,
-}
-
-/// What an id names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Named {
-    /// A session.
-    Session(SessionId),
-    /// A job.
-    Job(JobId),
-    /// A group.
-    Group(GroupId),
-}
-
-impl fmt::Display for Named {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Session(id) => write!(f, "session {id}"),
-            Self::Job(id) => write!(f, "job {id}"),
-            Self::Group(id) => write!(f, "group {id}"),
-        }
-    }
-}
 
 /// What memory still holds. All is zero once everything is over, taken and left (G12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fanin_protocol::Fault;
-use fanin_protocol::limits::{MCP_CALLS_MAX, MCP_LAUNCHES_MAX, MCP_LAUNCHES_PER, PROBLEMS_SHOWN_MAX};
+use fanin_protocol::limits::{LAUNCH_CALLS_MAX, LAUNCH_CALLS_PER, MCP_CALLS_MAX, PROBLEMS_SHOWN_MAX};
 use fanin_supervisor::{CallError, LaunchError, OutputError, WaitError};
 
 use crate::host::{Problem, StartFailed};
@@ -29,8 +29,8 @@ pub enum ToolError {
     TooManyCalls(usize),
     /// Too many calls of tools that launch came in too short a time; so long it takes until the next may.
     #[error(
-        "{MCP_LAUNCHES_MAX} calls of `subagent` and `task_parallel` in {} s are the most; the next may come in {} s",
-        MCP_LAUNCHES_PER.as_secs(),
+        "{LAUNCH_CALLS_MAX} calls of `subagent` and `task_parallel` in {} s are the most; the next may come in {} s",
+        LAUNCH_CALLS_PER.as_secs(),
         .0.as_millis().div_ceil(1_000)
     )]
     TooFast(Duration),

@@ -20,7 +20,6 @@ mod parent;
 mod patient;
 mod pipe;
 mod progress;
-mod rate;
 mod reply;
 mod running;
 mod serve;

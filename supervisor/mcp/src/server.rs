@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fanin_supervisor::CallRate;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
@@ -15,7 +16,6 @@ use crate::calls::{Calls, Delivery};
 use crate::fault::ToolError;
 use crate::host::Host;
 use crate::parent::Parent;
-use crate::rate::Rate;
 use crate::reply::Reply;
 use crate::running::{Running, Started};
 use crate::tools::{self, Name};
@@ -30,7 +30,7 @@ struct Shared<H> {
     host: H,
     calls: Arc<Calls>,
     started: Started,
-    rate: Rate,
+    rate: CallRate,
     /// What was launched is its parent's, and goes on without this connection.
     is_shared: bool,
     /// Nothing is launched any more.
@@ -47,7 +47,7 @@ impl<H: Host> Server<H> {
     /// A server that starts what it launches with, or one of a parent that has it already.
     pub(crate) fn new(host: H, calls: Arc<Calls>, parent: Option<&Parent>) -> Self {
         let started = Started::new_with(parent.map(|parent| Arc::clone(&parent.running)));
-        let (is_shared, rate, is_ending) = (parent.is_some(), Rate::default(), AtomicBool::new(false));
+        let (is_shared, rate, is_ending) = (parent.is_some(), CallRate::default(), AtomicBool::new(false));
         Self { shared: Arc::new(Shared { host, calls, started, rate, is_shared, is_ending }) }
     }
 

@@ -13,7 +13,7 @@ use std::thread;
 use fanin_mcp::{Parent, serve_parent};
 use fanin_process::{Ancestry, Table, own_mark};
 use fanin_protocol::ParentMark;
-use fanin_protocol::limits::{DOOR_CLIENTS_MAX, DOOR_PATH_BYTES_MAX, GATE_PAUSE, READ_BYTES};
+use fanin_protocol::limits::{DOOR_CLIENTS_MAX, GATE_PAUSE, READ_BYTES, SOCKET_PATH_BYTES_MAX};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
@@ -41,7 +41,7 @@ impl Door {
     ///
     /// The system's.
     pub(crate) fn open(folder: Option<&Path>) -> io::Result<Self> {
-        let fits = |folder: &&Path| folder.join(NAME).as_os_str().len() <= DOOR_PATH_BYTES_MAX;
+        let fits = |folder: &&Path| folder.join(NAME).as_os_str().len() <= SOCKET_PATH_BYTES_MAX;
         let (folder, own) = match folder.filter(fits) {
             Some(folder) => (folder.to_owned(), None),
             None => {
@@ -203,7 +203,7 @@ mod tests {
     #[tokio::test]
     async fn a_folder_whose_name_is_too_long_gets_a_door_elsewhere() {
         let folder = tempfile::tempdir().unwrap();
-        let long = folder.path().join("x".repeat(DOOR_PATH_BYTES_MAX));
+        let long = folder.path().join("x".repeat(SOCKET_PATH_BYTES_MAX));
         fs::create_dir(&long).unwrap();
         let door = Door::open(Some(&long)).unwrap();
         assert!(!door.path().starts_with(&long), "{:?}", door.path());

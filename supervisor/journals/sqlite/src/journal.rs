@@ -113,6 +113,11 @@ impl SqliteJournal {
         })
     }
 
+    /// The store's own name: 32 hex digits by chance, which no other store has, nor a copy that was adopted.
+    pub fn store(&self) -> &str {
+        &self.meta.store
+    }
+
     /// What was committed and synced since it was opened.
     pub const fn syncs(&self) -> Syncs {
         Syncs { commits: self.commits, mark: self.mark.syncs }

@@ -1,6 +1,6 @@
 //! What is refused, and that it names the input and the way out; and messages that are none.
 
-use fanin_protocol::limits::{MCP_LAUNCHES_MAX, MCP_LAUNCHES_PER};
+use fanin_protocol::limits::{LAUNCH_CALLS_MAX, LAUNCH_CALLS_PER};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Scripted, yields};
@@ -188,7 +188,7 @@ async fn lines_that_are_no_messages_change_nothing() {
 async fn tools_that_launch_are_called_so_often_in_a_minute_and_no_more() {
     let mut client = Client::begun().await;
     let launch = json!({ "shell": "nonsense" });
-    for _ in 0..MCP_LAUNCHES_MAX {
+    for _ in 0..LAUNCH_CALLS_MAX {
         assert_eq!(client.call("subagent", launch.clone()).await["error"]["code"], "bad_arguments");
     }
     for (tool, arguments) in [("subagent", &launch), ("task_parallel", &json!({ "tasks": [launch, launch] }))]
@@ -200,7 +200,7 @@ async fn tools_that_launch_are_called_so_often_in_a_minute_and_no_more() {
     }
     // Other tools are not meant, and the jobs that there are need them.
     assert_eq!(client.call("jobs", json!({})).await["error"], Value::Null);
-    tokio::time::advance(MCP_LAUNCHES_PER).await;
+    tokio::time::advance(LAUNCH_CALLS_PER).await;
     let said = client.call("subagent", json!({ "shell": "says hi" })).await;
     assert_eq!(said["results"][0]["tasks"][0]["output"], "hi", "{said}");
 }
