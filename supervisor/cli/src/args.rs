@@ -17,6 +17,7 @@ use crate::look::Look;
 use crate::mcp::McpArgs;
 use crate::plan::FailOn;
 use crate::resume::ResumeArgs;
+use crate::serve::ServeArgs;
 
 /// Headings of the help.
 const WORK: &str = "What to run";
@@ -59,6 +60,15 @@ the agent's last turn. After a kill -9: fanin resume.
 
 Exit codes: 0 done; 1 the closing turn failed; 2 wrong command line; 3 --timeout ended it; 70 fanin failed, or a process may
 still be alive; 75 it is at work elsewhere; 130 or 143 a signal ended it. docs/exec.md has more.";
+
+const SERVE: &str = "\
+It owns the store in the state folder and says on one line of standard output when it is ready. Clients find its socket by
+the file `socket` in that store. docs/protocol.md is what they speak, docs/service.md how it is run by systemd.
+
+TERM or INT once: nothing new starts, and what runs may finish. Twice: it is stopped. A third time: killed. A hang-up
+changes nothing. What is queued then, or may be started again, goes on with the next `fanin serve`.
+
+Exit codes: 0 done; 2 wrong command line; 70 fanin failed; 75 another process owns the store.";
 
 const RULES: &str = "\
 A single argument that ends in .toml is a manifest, and so is the value of --file; any other argument is a shell line.
@@ -117,6 +127,9 @@ pub(crate) enum Command {
     /// Serve an agent over MCP on standard input and output: it launches jobs, and is told once when they are over
     #[command(after_help = MCP)]
     Mcp(McpArgs),
+    /// Serve all: jobs that outlive their terminal, for clients over a socket
+    #[command(after_help = SERVE)]
+    Serve(ServeArgs),
     /// Say which agents are there and answer
     Doctor(DoctorArgs),
     /// Five fake agents, a kill -9, and one wake: what fanin is for, in two seconds
@@ -254,6 +267,8 @@ pub(crate) enum Asked {
     Look(Look),
     /// To serve an agent.
     Mcp(McpArgs),
+    /// To serve clients.
+    Serve(ServeArgs),
     /// Which agents are there.
     Doctor(DoctorArgs),
     /// The demo, or a part of it.
@@ -270,6 +285,7 @@ impl Asked {
             | Self::Resume(_)
             | Self::Look(_)
             | Self::Mcp(_)
+            | Self::Serve(_)
             | Self::Doctor(_)
             | Self::Demo(_) => {
                 panic!("{self:?}")
@@ -291,6 +307,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Asked, 
         Command::Resume(args) => return Ok(Asked::Resume(args)),
         Command::Look(look) => return Ok(Asked::Look(look)),
         Command::Mcp(args) => return Ok(Asked::Mcp(args)),
+        Command::Serve(args) => return Ok(Asked::Serve(args)),
         Command::Doctor(args) => return Ok(Asked::Doctor(args)),
         Command::Demo { part } => return demo(part).map(Asked::Demo),
     };
@@ -338,7 +355,7 @@ pub(crate) fn named(words: impl IntoIterator<Item = OsString>) -> String {
     name
 }
 
-fn concurrency(text: &str) -> Result<usize, String> {
+pub(crate) fn concurrency(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=GROUP_MEMBERS_MAX) => Ok(n),
         _ => Err(format!("write a whole number from 1 to {GROUP_MEMBERS_MAX}")),

@@ -38,6 +38,7 @@ mod ps;
 mod report;
 mod resume;
 mod sanitize;
+mod serve;
 mod show;
 mod shown;
 mod signals;
@@ -163,6 +164,7 @@ async fn program(stderr: &Stderr) -> Ended {
         read = reading => match read {
             Ok(Ok(Ready::Run(prepared))) => *prepared,
             Ok(Ok(Ready::Mcp(served))) => return serve(served, signals, stderr).await,
+            Ok(Ok(Ready::Serve(prepared))) => return serve_all(*prepared, signals, stderr).await,
             Ok(Ok(Ready::Exec(prepared))) => return host(*prepared, signals, stderr).await,
             Ok(Err(ended)) => return ended,
             Err(panic) => {
@@ -189,6 +191,7 @@ enum Ready {
     Run(Box<Prepared>),
     Exec(Box<exec::Prepared>),
     Mcp(mcp::Served),
+    Serve(Box<serve::Prepared>),
 }
 
 /// Hosts a parent to its end.
@@ -205,6 +208,14 @@ async fn serve(served: mcp::Served, signals: Signals, stderr: &Stderr) -> Ended 
     match mcp::serve(served, signals, stderr).await {
         Ok(exit) => Ended::new(exit, false),
         Err(error) => Ended::new(Exit::Usage, false).saying(stderr, error.code(), &error.to_string()),
+    }
+}
+
+/// Serves all clients. What there is to say of it goes to standard error.
+async fn serve_all(prepared: serve::Prepared, signals: Signals, stderr: &Stderr) -> Ended {
+    match serve::run(prepared, signals, stderr).await {
+        Ok(exit) => Ended::new(exit, false),
+        Err(error) => Ended::new(error.exit(), false).saying(stderr, error.code(), &error.to_string()),
     }
 }
 
@@ -251,6 +262,10 @@ fn read(stderr: &Stderr) -> Result<Ready, Ended> {
                 Err(refused) => (Err(refused), is_json),
             }
         }
+        Asked::Serve(args) => match serve::prepare(args) {
+            Ok(prepared) => return Ok(Ready::Serve(Box::new(prepared))),
+            Err(refused) => (Err(refused), false),
+        },
         Asked::Mcp(McpArgs { door: Some(door), .. }) => return Err(go_through(&door, stderr)),
         Asked::Mcp(args) => match mcp::prepare(&args) {
             Ok(served) => return Ok(Ready::Mcp(served)),
@@ -285,7 +300,7 @@ fn tell_interrupted(asked: &Asked, stderr: &Stderr) {
         Asked::Run(args, _) => !args.json,
         Asked::Exec(args) => !args.json,
         Asked::Look(look) => !look.is_json(),
-        Asked::Resume(_) | Asked::Mcp(_) | Asked::Doctor(_) | Asked::Demo(_) => false,
+        Asked::Resume(_) | Asked::Mcp(_) | Asked::Serve(_) | Asked::Doctor(_) | Asked::Demo(_) => false,
     };
     if is_told && !nested::is_inside() {
         resume::tell(|line| stderr.say(line));

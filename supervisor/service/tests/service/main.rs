@@ -1,0 +1,10 @@
+//! A service and its clients, end to end: over pipes in memory, and over sockets.
+
+#[cfg(test)]
+mod calls;
+#[cfg(test)]
+mod common;
+#[cfg(test)]
+mod ends;
+#[cfg(test)]
+mod streams;
