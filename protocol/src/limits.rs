@@ -511,6 +511,12 @@ pub const SIGNALS_TOLD_MAX: usize = 16;
 /// further behind is told how many were left out.
 pub const STDERR_HELD_BYTES_MAX: usize = 256 * 1024;
 
+/// What a log line has of a prompt, a command line or an output at the most, where `log_content` is on: a screen.
+pub const LOG_CONTENT_BYTES_MAX: usize = 2 * 1024;
+
+/// Shortest value of a variable that is taken for a secret: what is shorter stands in half of all texts.
+pub const SECRET_BYTES_MIN: usize = 6;
+
 /// At the end of `fanin run`: how long its last words may take to reach a slow reader of standard error.
 pub const STDERR_WAIT: Duration = Duration::from_secs(1);
 

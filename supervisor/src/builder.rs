@@ -73,6 +73,7 @@ pub struct Builder {
     /// `None` for the system's.
     clock: Option<Box<dyn Clock>>,
     sessions: SessionOptions,
+    log_content: bool,
     /// `None` for memory.
     journal: Option<Box<dyn Journal>>,
 }
@@ -89,6 +90,7 @@ impl Default for Builder {
             tail: TAIL_RECORDS,
             clock: None,
             sessions: SessionOptions::default(),
+            log_content: false,
             journal: None,
         }
     }
@@ -155,6 +157,15 @@ impl Builder {
         self
     }
 
+    /// Log lines (`tracing`) tell what jobs are asked and what they put out as well, at the level `debug`, cut to
+    /// [`LOG_CONTENT_BYTES_MAX`](fanin_protocol::limits::LOG_CONTENT_BYTES_MAX). Unless this was set they tell none of that
+    /// (SEC-6).
+    #[must_use]
+    pub const fn log_content(mut self, is_told: bool) -> Self {
+        self.log_content = is_told;
+        self
+    }
+
     /// Records kept in memory for subscribers, at the least.
     #[must_use]
     pub const fn tail(mut self, records: usize) -> Self {
@@ -190,6 +201,7 @@ impl Builder {
     /// Cancel safe: dropped, nothing runs. A store that was being opened may already have begun an epoch.
     pub async fn start(self) -> Result<Supervisor, StartError> {
         let slots = self.check()?;
+        let log_content = self.log_content;
         let runtime = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let stored = match self.journal {
             None => None,
@@ -219,7 +231,8 @@ impl Builder {
             }
         };
         let store = journal.as_ref().map(|journal| Arc::new(Store::new(head, journal.reader())));
-        let origin = Origin { log: Log::resume(log, self.tail, head), state, store: store.clone() };
+        let origin =
+            Origin { log: Log::resume(log, self.tail, head), state, store: store.clone(), log_content };
         let core = Core::new(origin, Clocks::new(self.clock), Scope::new(runtime), self.runners, self.gate);
         let core = Arc::new(core);
         if let (Some(store), Some(journal)) = (store, journal) {

@@ -109,6 +109,8 @@ pub(crate) struct Core {
     outputs: Mutex<Outputs>,
     alarm: watch::Sender<Option<Mono>>,
     store: Option<Arc<Store>>,
+    /// Log lines tell what records hold as well.
+    pub(crate) log_content: bool,
 }
 
 /// What a supervisor starts from.
@@ -117,6 +119,8 @@ pub(crate) struct Origin {
     pub(crate) state: State,
     /// `None` where everything is in memory.
     pub(crate) store: Option<Arc<Store>>,
+    /// Log lines tell what records hold as well.
+    pub(crate) log_content: bool,
 }
 
 impl Core {
@@ -127,7 +131,7 @@ impl Core {
         runners: Vec<Arc<dyn Runner>>,
         gate_wait: Duration,
     ) -> Self {
-        let Origin { log, mut state, store } = origin;
+        let Origin { log, mut state, store, log_content } = origin;
         let mut hosted = Hosted::default();
         state.give_tags(|| hosted.keep(None));
         if store.is_some() {
@@ -139,6 +143,7 @@ impl Core {
             pump: Pump::new(gated),
             gate_wait,
             store,
+            log_content,
             log: Arc::new(log),
             clocks,
             scope,

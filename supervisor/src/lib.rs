@@ -45,6 +45,7 @@ pub mod journal;
 mod launched;
 mod launcher;
 mod limits;
+mod lines;
 mod message;
 mod needs;
 mod offered;

@@ -20,6 +20,7 @@ use crate::clock::Moment;
 use crate::committed::Committed;
 use crate::core::{CallError, Core, Released};
 use crate::journal::{Batch, Change, Journal, JournalError, JournalReader, Row};
+use crate::lines;
 use crate::run_output::{RunOutput, Unsaved};
 
 /// What the core keeps of its journal.
@@ -204,6 +205,7 @@ impl Writer {
         self.commit(core, batch, &mut unsaved, &mut taken.released).map_err(CallError::Store)?;
         self.look_for_room(core);
         // Events before replies: who was answered and then subscribes to what is new is told nothing old.
+        lines::tell(&taken.released.out.records, core.log_content);
         core.log.append(&mut taken.released.out.records);
         self.store.committed.advance(self.head);
         while !taken.released.is_empty() {

@@ -8,6 +8,7 @@ use fanin_machine::log::Herald;
 use fanin_machine::{Answer, Command, KillStage, Leave, Mono, Release, Report, RunRef, Said, WaiterId};
 use fanin_protocol::{JobKind, Spec};
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use super::Core;
 use super::released::Act;
@@ -16,12 +17,14 @@ use super::released::Rest;
 use crate::body::{Body, Start, discard};
 use crate::context::RunCell;
 use crate::hosted::Hosted;
+use crate::lines;
 use crate::stop::StopStage;
 
 impl Core {
     /// Lets out what was decided.
     pub(crate) fn release(self: &Arc<Self>, released: &mut Released) {
         released.outputs.clear();
+        lines::tell(&released.out.records, self.log_content);
         self.log.append(&mut released.out.records);
         while let Some(act) = released.acts.pop_front() {
             self.carry_out(act);
@@ -72,7 +75,10 @@ impl Core {
 
     fn body(&self, spec: Arc<Spec>) -> Option<Body> {
         let runner = Arc::clone(self.runner(spec.kind())?);
-        Some(Box::new(move |start| start.spawn(move |context| runner.run(spec, context))))
+        Some(Box::new(move |start| {
+            let span = lines::span(&start.cell);
+            start.spawn(move |context| runner.run(spec, context).instrument(span))
+        }))
     }
 
     /// Says when a run last showed a sign of work that was no report.
