@@ -159,25 +159,35 @@ impl JobLimits {
         self.contradictions()
     }
 
-    /// A limit that can never pass, since another one always passes first.
+    /// A limit that can never pass, and the one that always passes first, by their names; `None` where there is no such
+    /// pair (B74).
+    pub fn contradiction(&self) -> Option<(&'static str, &'static str)> {
+        self.overtaken().map(|((below, _), (above, _))| (below, above))
+    }
+
     fn contradictions(&self) -> Result<(), SpecError> {
+        let Some(((field, ms), (above, limit))) = self.overtaken() else { return Ok(()) };
+        let (ms, limit) = (text::duration(ms), text::duration(limit));
+        let problem = format!(
+            "{ms} can never pass, since `{above}` ({limit}) comes first; lower it, or raise `{above}`"
+        );
+        Err(SpecError::new(field, problem))
+    }
+
+    /// The first limit that another one overtakes, and that one.
+    fn overtaken(&self) -> Option<(Limit, Limit)> {
         let (total, run) = (("total_timeout", self.total_ms), ("timeout", self.run_ms));
         let (start, idle) = (("start_timeout", self.start_ms), ("idle", self.idle_ms));
-        for ((field, ms), (above, limit)) in
-            [(run, total), (start, run), (start, total), (idle, run), (idle, total)]
-        {
-            let (Some(ms), Some(limit)) = (ms, limit) else { continue };
-            if ms > limit {
-                let (ms, limit) = (text::duration(ms), text::duration(limit));
-                let problem = format!(
-                    "{ms} can never pass, since `{above}` ({limit}) comes first; lower it, or raise `{above}`"
-                );
-                return Err(SpecError::new(field, problem));
-            }
-        }
-        Ok(())
+        let pairs = [(run, total), (start, run), (start, total), (idle, run), (idle, total)];
+        let both = |((below, ms), (above, limit)): ((_, Option<u64>), (_, Option<u64>))| {
+            Some(((below, ms?), (above, limit?)))
+        };
+        pairs.into_iter().filter_map(both).find(|((_, ms), (_, limit))| ms > limit)
     }
 }
+
+/// A limit by its name, in milliseconds.
+type Limit = (&'static str, u64);
 
 fn time(field: &'static str, ms: Option<u64>) -> Result<(), SpecError> {
     match ms {

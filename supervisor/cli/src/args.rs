@@ -7,17 +7,23 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
+use fanin_protocol::JobLimits;
 use fanin_protocol::limits::GROUP_MEMBERS_MAX;
 
+use crate::budget;
+use crate::config::show::ConfigCommand;
 use crate::demo;
 use crate::doctor::DoctorArgs;
 use crate::duration;
 use crate::exec::ExecArgs;
+use crate::init::InitArgs;
+use crate::log::LogArgs;
 use crate::look::Look;
 use crate::mcp::McpArgs;
 use crate::plan::FailOn;
 use crate::resume::ResumeArgs;
 use crate::serve::ServeArgs;
+use crate::status::StatusArgs;
 
 /// Headings of the help.
 const WORK: &str = "What to run";
@@ -111,6 +117,9 @@ reader is gone, does not change it.";
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 }
 
 /// What to do.
@@ -140,6 +149,18 @@ pub(crate) enum Command {
     },
     #[command(flatten)]
     Look(Look),
+    /// Say what is at work and what is owed, in one line
+    Status(StatusArgs),
+    /// Write a commented fanin.toml and an example of a manifest, beside what is there
+    Init(InitArgs),
+    /// Show what is configured, and where
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print a script that completes the words of fanin in a shell
+    Completions {
+        /// bash, elvish, fish, powershell or zsh
+        shell: clap_complete::Shell,
+    },
 }
 
 /// The words of `fanin run`.
@@ -204,9 +225,9 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = LEFT)]
     pub(crate) no_store: bool,
 
-    /// After a first Ctrl-C: how long running tasks may go on
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s", help_heading = HOW)]
-    pub(crate) drain: Duration,
+    /// After a first Ctrl-C: how long running tasks may go on [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, help_heading = HOW)]
+    pub(crate) drain: Option<Duration>,
 }
 
 /// The words that a manifest can say as well. A flag wins over the manifest.
@@ -228,6 +249,10 @@ pub(crate) struct Flags {
     /// [default: partial, but a manifest's `release` that was reached is enough]
     #[arg(long, value_name = "WHEN", value_parser = fail_on, help_heading = HOW)]
     pub(crate) fail_on: Option<FailOn>,
+
+    /// What all tasks together may use: usd, tokens, steps, time, and the estimate of one start
+    #[arg(long, value_name = "usd=N,...", value_parser = budget::parse, help_heading = HOW)]
+    pub(crate) budget: Option<JobLimits>,
 
     /// Folder of all tasks that a manifest gives no folder of their own
     #[arg(short = 'C', long, value_name = "DIR", help_heading = HOW)]
@@ -273,6 +298,53 @@ pub(crate) enum Asked {
     Doctor(DoctorArgs),
     /// The demo, or a part of it.
     Demo(Vec<String>),
+    /// What there is to do, in a line.
+    Status(StatusArgs),
+    /// Files to begin with.
+    Init(InitArgs),
+    /// What is configured.
+    Config(ConfigCommand),
+    /// A script for a shell.
+    Completions(clap_complete::Shell),
+}
+
+/// A command line that was read.
+#[derive(Debug)]
+pub(crate) struct Words {
+    pub(crate) asked: Asked,
+    pub(crate) log: LogArgs,
+}
+
+impl Asked {
+    /// True where it goes by what is configured, and so not without knowing that.
+    pub(crate) const fn is_configured(&self) -> bool {
+        match self {
+            Self::Run(..) | Self::Exec(_) | Self::Resume(_) | Self::Serve(_) | Self::Look(_) => true,
+            Self::Doctor(_) => true,
+            Self::Status(_) | Self::Config(_) => true,
+            // A server says it with its first launch, where its agent hears it.
+            Self::Mcp(_) | Self::Demo(_) | Self::Init(_) | Self::Completions(_) => false,
+        }
+    }
+
+    /// True where it asks for documents.
+    pub(crate) fn is_json(&self) -> bool {
+        match self {
+            Self::Run(args, _) => args.json,
+            Self::Exec(args) => args.json,
+            Self::Resume(args) => args.json,
+            Self::Look(look) => look.is_json(),
+            Self::Doctor(args) => args.json,
+            Self::Status(args) => args.json,
+            Self::Config(ConfigCommand::Show(args)) => args.json,
+            Self::Mcp(_) | Self::Serve(_) | Self::Demo(_) | Self::Init(_) | Self::Completions(_) => false,
+        }
+    }
+}
+
+/// The definition of all words, for whoever completes them.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
 }
 
 #[cfg(test)]
@@ -287,6 +359,10 @@ impl Asked {
             | Self::Mcp(_)
             | Self::Serve(_)
             | Self::Doctor(_)
+            | Self::Status(_)
+            | Self::Init(_)
+            | Self::Config(_)
+            | Self::Completions(_)
             | Self::Demo(_) => {
                 panic!("{self:?}")
             }
@@ -299,9 +375,14 @@ impl Asked {
 /// # Errors
 ///
 /// The parser's own error, which can also be the help that was asked for.
-pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Asked, clap::Error> {
+pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Words, clap::Error> {
     let matches = Cli::command().try_get_matches_from(words)?;
-    let args = match Cli::from_arg_matches(&matches)?.command {
+    let Cli { command, log } = Cli::from_arg_matches(&matches)?;
+    Ok(Words { asked: asked(command, &matches)?, log })
+}
+
+fn asked(command: Command, matches: &clap::ArgMatches) -> Result<Asked, clap::Error> {
+    let args = match command {
         Command::Run(args) => args,
         Command::Exec(args) => return Ok(Asked::Exec(args)),
         Command::Resume(args) => return Ok(Asked::Resume(args)),
@@ -310,6 +391,10 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Asked, 
         Command::Serve(args) => return Ok(Asked::Serve(args)),
         Command::Doctor(args) => return Ok(Asked::Doctor(args)),
         Command::Demo { part } => return demo(part).map(Asked::Demo),
+        Command::Status(args) => return Ok(Asked::Status(args)),
+        Command::Init(args) => return Ok(Asked::Init(args)),
+        Command::Config(command) => return Ok(Asked::Config(command)),
+        Command::Completions { shell } => return Ok(Asked::Completions(shell)),
     };
     let places = |id: &str| {
         let run = matches.subcommand_matches("run");
@@ -340,8 +425,13 @@ fn demo(part: Vec<String>) -> Result<Vec<String>, clap::Error> {
 pub(crate) fn named(words: impl IntoIterator<Item = OsString>) -> String {
     let mut command = Cli::command();
     let mut name = command.get_name().to_owned();
-    for word in words.into_iter().skip(1) {
+    let mut words = words.into_iter().skip(1);
+    while let Some(word) = words.next() {
         let word = word.to_string_lossy();
+        if word == "--log" || word == "--log-format" {
+            // What follows is its value.
+            words.next();
+        }
         let Some(next) = command.find_subcommand(&*word) else {
             // A flag may stand before a command; whatever else does is none.
             if word.starts_with('-') {
@@ -363,11 +453,7 @@ pub(crate) fn concurrency(text: &str) -> Result<usize, String> {
 }
 
 fn fail_on(text: &str) -> Result<FailOn, String> {
-    match text {
-        "partial" => Ok(FailOn::Partial),
-        "none-ok" | "none_ok" => Ok(FailOn::NoneOk),
-        _ => Err("write partial or none-ok".to_owned()),
-    }
+    FailOn::parse(text).ok_or_else(|| "write partial or none-ok".to_owned())
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
@@ -383,7 +469,7 @@ mod tests {
     use fanin_protocol::limits::{DRAIN, RUN_SLOTS};
 
     fn words(words: &[&str]) -> Result<(RunArgs, Vec<Inline>), clap::Error> {
-        parse(["fanin", "run"].iter().chain(words).map(OsString::from)).map(Asked::run)
+        parse(["fanin", "run"].iter().chain(words).map(OsString::from)).map(|words| words.asked.run())
     }
 
     #[test]
@@ -413,6 +499,8 @@ mod tests {
             ["--fail-on", "always"],
             ["--env", "NAME"],
             ["--env", "=value"],
+            ["--budget", "1.50"],
+            ["--log", "loud"],
         ] {
             let error = words(&["true", bad[0], bad[1]]).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{bad:?}");
@@ -431,8 +519,7 @@ mod tests {
     fn the_help_tells_the_defaults_as_they_are() {
         let run = Cli::command().find_subcommand_mut("run").unwrap().render_long_help().to_string();
         assert!(run.contains(&format!("[default: {RUN_SLOTS}]")), "{run}");
-        let (args, _) = words(&["true"]).unwrap();
-        assert_eq!(args.drain, DRAIN);
+        assert!(run.contains(&format!("[default: {}]", duration::show(DRAIN))), "{run}");
     }
 
     #[test]

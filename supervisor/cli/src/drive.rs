@@ -165,7 +165,8 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
     let github = GitHub::of_environment().filter(|_| !args.no_github && prepared.parent.is_none());
     let ways = Ways { args, github, stderr };
     prepared.warnings.iter().for_each(|warning| ways.tell(warning));
-    let mut builder = runners(prepared.agents.take()).slots(plan.concurrency);
+    let mut builder =
+        runners(prepared.agents.take()).slots(plan.concurrency).log_content(prepared.log_content);
     // Here and not before: a run that was refused has left nothing.
     if let Some(keep) = prepared.keep.as_mut().filter(|_| !args.no_store) {
         let is_new = keep.is_new();
@@ -177,7 +178,7 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
         builder = builder.journal(store);
     }
     let supervisor = builder.start().await?;
-    let patience = Patience::new(args.drain, prepared.parent.as_ref());
+    let patience = Patience::new(prepared.drain, prepared.parent.as_ref());
     let notices = obey(signals, supervisor.clone(), patience);
     let words = Words::new(plan.left().map(|task| task.limits).collect());
     let mut shown = Shown::new(&supervisor, notices, Progress::new(args.quiet, words, stderr.clone()))

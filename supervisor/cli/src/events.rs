@@ -9,7 +9,7 @@ use fanin_supervisor::stored::{Records, StoredRecord};
 use serde_json::json;
 
 use crate::exit::Exit;
-use crate::look::Where;
+use crate::look::{State, Where};
 use crate::stores::{LookError, short};
 
 /// The words of `fanin events`.
@@ -40,8 +40,8 @@ pub(crate) struct EventsArgs {
 /// # Errors
 ///
 /// [`LookError`], also where the supervisor of what is followed died.
-pub(crate) fn run(args: &EventsArgs, out: &mut dyn Write) -> Result<Exit, LookError> {
-    let found = args.place.places()?.find_or_newest(args.run.as_deref())?;
+pub(crate) fn run(args: &EventsArgs, state: &State, out: &mut dyn Write) -> Result<Exit, LookError> {
+    let found = args.place.places(state)?.find_or_newest(args.run.as_deref())?;
     let from = from(&args.from, found.stored.log(), found.stored.head())?;
     let mut records = found.stored.records();
     let mut printer = Printer { is_json: args.json, from, begun_ms: None };

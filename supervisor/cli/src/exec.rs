@@ -14,14 +14,16 @@ use std::env;
 use std::path::{self, PathBuf};
 use std::time::Duration;
 
-use fanin_acp::{Agents, Way};
-use fanin_protocol::limits::{AGENT_DEPTH_MAX, DEPTH_MAX, ID_BYTES_MAX, ID_PREFIX_DIGITS_MIN};
+use fanin_acp::Way;
+use fanin_protocol::limits::{
+    AGENT_DEPTH_MAX, DEPTH_MAX, ID_BYTES_MAX, ID_PREFIX_DIGITS_MIN, KNOWN_RUNS_SHOWN_MAX,
+};
 use fanin_protocol::spec::millis;
-use fanin_protocol::{AgentSpec, ParentMark, Record, Rights, SessionId, layout, text};
+use fanin_protocol::{AgentSpec, ParentMark, Record, Rights, SessionId, text};
 use fanin_supervisor::journal::JournalError;
 use fanin_supervisor::stored::{Stored, StoredRecord};
 
-use crate::config;
+use crate::config::Config;
 use crate::duration;
 use crate::exit::Exit;
 use crate::keep;
@@ -75,9 +77,9 @@ pub(crate) struct ExecArgs {
     #[arg(long)]
     no_store: bool,
 
-    /// After a first Ctrl-C: how long what runs may go on
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]
-    drain: Duration,
+    /// After a first Ctrl-C: how long what runs may go on [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    drain: Option<Duration>,
 }
 
 fn rights(name: &str) -> Result<Rights, String> {
@@ -93,8 +95,8 @@ fn fail_on(when: &str) -> Result<FailOn, String> {
 pub(crate) struct Prepared {
     objective: Objective,
     shown: ShownAs,
-    /// Those that there are, with no more rights than the parent has.
-    agents: Agents,
+    /// What is configured where it works; agents have no more rights than the parent has.
+    config: Config,
     rights: Rights,
     may_launch: bool,
     /// The job that this is nested in.
@@ -134,11 +136,11 @@ impl Prepared {
 /// # Errors
 ///
 /// [`Refused`] with what is wrong.
-pub(crate) fn prepare(args: ExecArgs) -> Result<Prepared, Refused> {
+pub(crate) fn prepare(args: ExecArgs, config: &Config) -> Result<Prepared, Refused> {
     if args.objective.trim().is_empty() {
         return Err(Refused::one("exec: the objective is empty; write what the agent shall do"));
     }
-    let state = match (args.no_store, layout::state(|name| env::var_os(name))) {
+    let state = match (args.no_store, config.settings.state()) {
         (true, _) => None,
         (false, Ok(state)) => Some(state),
         (false, Err(error)) => {
@@ -152,7 +154,11 @@ pub(crate) fn prepare(args: ExecArgs) -> Result<Prepared, Refused> {
     let mut objective = Objective::new(session, args.agent, args.objective, cwd);
     (objective.rights, objective.timeout_ms) = (args.rights, args.timeout.map(millis));
     objective.fail_on = args.fail_on;
-    let shown = ShownAs { is_quiet: args.quiet, is_json: args.json, drain: args.drain };
+    let shown = ShownAs {
+        is_quiet: args.quiet,
+        is_json: args.json,
+        drain: args.drain.unwrap_or(config.settings.drain()),
+    };
     with(objective, shown, state, None)
 }
 
@@ -191,7 +197,8 @@ fn with(
     env::set_current_dir(&objective.cwd).map_err(|error| {
         Refused::one(format!("exec: {} cannot be entered: {error}", text::path(&objective.cwd)))
     })?;
-    let agents = config::agents()?;
+    let mut config = Config::resolve()?;
+    let agents = &config.agents;
     let spec = spec(&objective);
     let agent = agents.check(&spec).and_then(|()| agents.find(&spec.agent));
     let way = agent.map_err(|why| Refused::one(format!("--agent: {why}")))?.way;
@@ -202,8 +209,8 @@ fn with(
     }
     let rights = agents.rights_of(&spec);
     let may_launch = parent.as_ref().is_none_or(|parent| !parent.is_at_limit(AGENT_DEPTH_MAX));
-    let agents = agents.at_most(rights);
-    Ok(Prepared { objective, shown, agents, rights, may_launch, parent, state, earlier })
+    config.agents = config.agents.at_most(rights);
+    Ok(Prepared { objective, shown, config, rights, may_launch, parent, state, earlier })
 }
 
 /// The agent as it is started, without a prompt.
@@ -249,12 +256,17 @@ pub(crate) fn find(state: &std::path::Path, name: &str) -> Result<Option<PathBuf
     let begins = |folder: &PathBuf| {
         folder.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&start))
     };
-    let mut found: Vec<_> = folders.into_iter().filter(|folder| begins(folder) && is_exec(folder)).collect();
-    match (found.pop(), found.len()) {
-        (one, 0) => Ok(one),
-        (_, more) => {
+    let found: Vec<_> = folders.into_iter().filter(|folder| begins(folder) && is_exec(folder)).collect();
+    match found.as_slice() {
+        [] => Ok(None),
+        [one] => Ok(Some(one.clone())),
+        several => {
             let shown = text::cut(&text::one_line(name), ID_BYTES_MAX).to_owned();
-            Err(Refused::one(format!("resume: `{shown}` is the start of {} ids; write more of it", more + 1)))
+            let ids = several.iter().filter_map(|folder| folder.file_name()?.to_str());
+            let ids: Vec<_> = ids.take(KNOWN_RUNS_SHOWN_MAX).collect();
+            let (count, ids) = (several.len(), ids.join(", "));
+            let problem = format!("resume: `{shown}` is the start of {count} ids: {ids}; write more of it");
+            Err(Refused::one(problem))
         }
     }
 }

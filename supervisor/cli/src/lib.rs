@@ -6,6 +6,7 @@
 mod again;
 mod args;
 mod budget;
+mod completions;
 mod config;
 mod demo;
 mod doctor;
@@ -18,12 +19,15 @@ mod exit;
 mod file;
 mod github;
 mod hand;
+mod init;
 mod json;
 mod junit;
 mod keep;
 mod leave;
+mod log;
 mod look;
 mod manifest;
+mod mask;
 mod mcp;
 mod nested;
 mod notice;
@@ -42,6 +46,7 @@ mod serve;
 mod show;
 mod shown;
 mod signals;
+mod status;
 mod stderr;
 mod store;
 mod stores;
@@ -60,21 +65,25 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use fanin_acp::Agents;
 use fanin_protocol::limits::STDERR_WAIT;
 use fanin_protocol::{GroupId, text};
 use fanin_subprocess::shim;
 
-use crate::args::Asked;
+use crate::args::{Asked, Words};
+use crate::config::Config;
+use crate::config::show::ConfigCommand;
 use crate::doctor::DoctorArgs;
 use crate::drive::{DriveError, Driven};
 use crate::exit::Exit;
 use crate::look::Look;
+use crate::mask::Mask;
 use crate::mcp::McpArgs;
+use crate::plan::Refused;
 use crate::prepare::Prepared;
 use crate::resume::Resumed;
 use crate::signals::Signals;
 use crate::stderr::Stderr;
+use crate::stores::LookError;
 
 /// The program, from its arguments to its exit code.
 pub fn main() -> ExitCode {
@@ -94,6 +103,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    stderr.hide(Mask::known().clone());
     if github::is_there() {
         stderr.defuse();
     }
@@ -231,56 +241,87 @@ fn unstarted(stderr: &Stderr, exit: Exit) -> Ended {
 
 /// Reads what shall be run, and prepares it; where that is nothing, says why.
 fn read(stderr: &Stderr) -> Result<Ready, Ended> {
-    let asked = args::parse(std::env::args_os()).map_err(|error| usage(stderr, &error))?;
-    tell_interrupted(&asked, stderr);
-    let (prepared, is_json) = match asked {
+    let Words { asked, log } = args::parse(std::env::args_os()).map_err(|error| usage(stderr, &error))?;
+    let is_json = asked.is_json();
+    let config = match Config::resolve() {
+        Ok(config) => config,
+        Err(refused) if asked.is_configured() => return Err(refuse(&refused, is_json, stderr)),
+        // It says so itself, or does without.
+        Err(_) => Config::of_variables(),
+    };
+    log::begin(config.settings.log().with(&log), stderr);
+    tell_interrupted(&asked, &config, stderr);
+    let prepared = match asked {
         Asked::Run(args, inline) => {
-            let is_json = args.json;
-            (prepare::prepare(*args, &inline, io::stdin().lock()), is_json)
+            stderr.hide_more(args.flags.variables());
+            let prepared = prepare::prepare(*args, &inline, &config, io::stdin().lock());
+            prepared.map(Box::new).map(Ready::Run)
         }
-        Asked::Look(look) => return Err(look_at(&look, stderr)),
-        Asked::Demo(part) => return Err(demonstrate(&part, stderr)),
-        Asked::Doctor(args) => match config::agents() {
-            Ok(agents) => return Err(examine(&args, &agents, stderr)),
-            Err(refused) => (Err(refused), args.json),
-        },
-        Asked::Resume(args) => match resume::prepare(&args) {
+        Asked::Resume(args) => match resume::prepare(&args, &config) {
             Ok(Resumed::Nothing) => {
-                if !args.json {
+                if !is_json {
                     stderr.say("fanin: no run was interrupted");
                 }
-                return Err(Ended::new(Exit::Done, args.json));
+                return Err(Ended::new(Exit::Done, is_json));
             }
-            Ok(Resumed::Run(prepared)) => return Ok(Ready::Run(prepared)),
-            Ok(Resumed::Exec(prepared)) => return Ok(Ready::Exec(prepared)),
-            Err(refused) => (Err(refused), args.json),
+            Ok(Resumed::Run(prepared)) => Ok(Ready::Run(prepared)),
+            Ok(Resumed::Exec(prepared)) => Ok(Ready::Exec(prepared)),
+            Err(refused) => Err(refused),
         },
-        Asked::Exec(args) => {
-            let is_json = args.json;
-            match exec::prepare(*args) {
-                Ok(prepared) => return Ok(Ready::Exec(Box::new(prepared))),
-                Err(refused) => (Err(refused), is_json),
-            }
-        }
-        Asked::Serve(args) => match serve::prepare(args) {
-            Ok(prepared) => return Ok(Ready::Serve(Box::new(prepared))),
-            Err(refused) => (Err(refused), false),
-        },
+        Asked::Exec(args) => exec::prepare(*args, &config).map(Box::new).map(Ready::Exec),
+        Asked::Serve(args) => serve::prepare(&args, &config).map(Box::new).map(Ready::Serve),
         Asked::Mcp(McpArgs { door: Some(door), .. }) => return Err(go_through(&door, stderr)),
-        Asked::Mcp(args) => match mcp::prepare(&args) {
-            Ok(served) => return Ok(Ready::Mcp(served)),
-            Err(refused) => (Err(refused), false),
-        },
-    };
-    prepared.map(Box::new).map(Ready::Run).map_err(|refused| {
-        let (problems, hint) = (refused.problems.join("\n"), refused.hint.as_deref());
-        if is_json {
-            stderr.document(&json::error(refused.exit.name(), &problems, hint));
-        } else {
-            stderr.say(&refused.lines().join("\n"));
+        Asked::Mcp(args) => mcp::prepare(&args, config.settings.state()).map(Ready::Mcp),
+        Asked::Look(look) => return Err(look_at(&look, &config, stderr)),
+        Asked::Demo(part) => return Err(demonstrate(&part, stderr)),
+        Asked::Doctor(args) => return Err(examine(&args, &config, stderr)),
+        Asked::Status(args) => return Err(written(is_json, stderr, |out| status::run(&args, &config, out))),
+        Asked::Config(ConfigCommand::Show(args)) => {
+            return Err(written(is_json, stderr, |out| {
+                config::show::run(&args, &config, out)?;
+                Ok(Exit::Done)
+            }));
         }
-        Ended::new(refused.exit, is_json)
-    })
+        Asked::Completions(shell) => {
+            return Err(written(is_json, stderr, |out| {
+                completions::run(shell, out);
+                Ok(Exit::Done)
+            }));
+        }
+        Asked::Init(args) => return Err(written(is_json, stderr, |out| init::run(&args, out))),
+    };
+    prepared.map_err(|refused| refuse(&refused, is_json, stderr))
+}
+
+/// Says why nothing is done.
+fn refuse(refused: &Refused, is_json: bool, stderr: &Stderr) -> Ended {
+    let (problems, hint) = (refused.problems.join("\n"), refused.hint.as_deref());
+    if is_json {
+        stderr.document(&json::error(refused.exit.name(), &problems, hint));
+    } else {
+        stderr.say(&refused.lines().join("\n"));
+    }
+    Ended::new(refused.exit, is_json)
+}
+
+/// Does what only writes to standard output. That nobody reads it is no failure.
+fn written(
+    is_json: bool,
+    stderr: &Stderr,
+    work: impl FnOnce(&mut dyn Write) -> Result<Exit, LookError>,
+) -> Ended {
+    let mut out = Vec::new();
+    let done = work(&mut out).and_then(|exit| {
+        io::stdout().write_all(&out)?;
+        Ok(exit)
+    });
+    match done {
+        Ok(exit) => Ended::new(exit, is_json),
+        Err(LookError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Ended::new(Exit::Done, is_json)
+        }
+        Err(error) => Ended::new(error.exit(), is_json).saying(stderr, error.code(), &error.to_string()),
+    }
 }
 
 /// `fanin mcp` of an agent that we host.
@@ -295,15 +336,16 @@ fn go_through(door: &Path, stderr: &Stderr) -> Ended {
 }
 
 /// The first command after a crash says what it found, but for documents, and inside of a job.
-fn tell_interrupted(asked: &Asked, stderr: &Stderr) {
+fn tell_interrupted(asked: &Asked, config: &Config, stderr: &Stderr) {
     let is_told = match asked {
         Asked::Run(args, _) => !args.json,
         Asked::Exec(args) => !args.json,
         Asked::Look(look) => !look.is_json(),
         Asked::Resume(_) | Asked::Mcp(_) | Asked::Serve(_) | Asked::Doctor(_) | Asked::Demo(_) => false,
+        Asked::Status(_) | Asked::Init(_) | Asked::Config(_) | Asked::Completions(_) => false,
     };
-    if is_told && !nested::is_inside() {
-        resume::tell(|line| stderr.say(line));
+    if let (true, Ok(state)) = (is_told && !nested::is_inside(), config.settings.state()) {
+        resume::tell(&state, |line| stderr.say(line));
     }
 }
 
@@ -316,9 +358,9 @@ fn demonstrate(part: &[String], stderr: &Stderr) -> Ended {
 }
 
 /// `fanin doctor`, from a thread that may block.
-fn examine(args: &DoctorArgs, agents: &Agents, stderr: &Stderr) -> Ended {
+fn examine(args: &DoctorArgs, config: &Config, stderr: &Stderr) -> Ended {
     let mut out = Vec::new();
-    let examined = tokio::runtime::Handle::current().block_on(doctor::run(args, agents, &mut out));
+    let examined = tokio::runtime::Handle::current().block_on(doctor::run(args, &config.agents, &mut out));
     match examined.and_then(|examined| io::stdout().write_all(&out).map(|()| examined)) {
         Ok(Ok(exit)) => Ended::new(exit, args.json),
         Ok(Err(why)) => Ended::new(Exit::Usage, args.json).saying(stderr, Exit::Usage.name(), &why),
@@ -327,10 +369,10 @@ fn examine(args: &DoctorArgs, agents: &Agents, stderr: &Stderr) -> Ended {
     }
 }
 
-fn look_at(look: &Look, stderr: &Stderr) -> Ended {
+fn look_at(look: &Look, config: &Config, stderr: &Stderr) -> Ended {
     let is_json = look.is_json();
     let warn = |line: &str| stderr.say(&format!("fanin: warning: {line}"));
-    match look.run(&warn) {
+    match look.run(&config.settings.state(), &warn) {
         Ok(exit) => Ended::new(exit, is_json),
         Err(error) => Ended::new(error.exit(), is_json).saying(stderr, error.code(), &error.to_string()),
     }

@@ -1,11 +1,10 @@
 //! The commands that look at stores: their words, and what each writes to standard output. What they show is made in
 //! files of their own.
 
-use std::env;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use fanin_protocol::layout;
+use fanin_protocol::LayoutError;
 
 use crate::events::{self, EventsArgs};
 use crate::exit::Exit;
@@ -36,6 +35,9 @@ pub(crate) enum Look {
     Sanitize(SanitizeArgs),
 }
 
+/// The state folder, or why there is none.
+pub(crate) type State = Result<PathBuf, LayoutError>;
+
 /// Which stores are looked at.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Where {
@@ -50,8 +52,8 @@ impl Where {
     /// # Errors
     ///
     /// As [`Places::of`].
-    pub(crate) fn places(&self) -> Result<Places, LookError> {
-        Places::of(self.store.as_deref(), layout::state(|name| env::var_os(name)))
+    pub(crate) fn places(&self, state: &State) -> Result<Places, LookError> {
+        Places::of(self.store.as_deref(), state.clone())
     }
 }
 
@@ -73,15 +75,15 @@ impl Look {
     /// # Errors
     ///
     /// [`LookError`]; that nobody reads any more is none.
-    pub(crate) fn run(&self, warn: &dyn Fn(&str)) -> Result<Exit, LookError> {
+    pub(crate) fn run(&self, state: &State, warn: &dyn Fn(&str)) -> Result<Exit, LookError> {
         let mut out = BufWriter::new(io::stdout().lock());
         let done = match self {
-            Self::Ps(args) => ps::run(args, &mut out, warn),
-            Self::Show(args) => show::run(args, &mut out),
-            Self::Why(args) => show::why(args, &mut out),
-            Self::Output(args) => output::run(args, &mut out, warn),
-            Self::Events(args) => events::run(args, &mut out),
-            Self::Store(command) => store::run(command, &mut out),
+            Self::Ps(args) => ps::run(args, state, &mut out, warn),
+            Self::Show(args) => show::run(args, state, &mut out),
+            Self::Why(args) => show::why(args, state, &mut out),
+            Self::Output(args) => output::run(args, state, &mut out, warn),
+            Self::Events(args) => events::run(args, state, &mut out),
+            Self::Store(command) => store::run(command, state, &mut out),
             Self::Sanitize(args) => sanitize::run(args, &mut out, warn),
         };
         match done.and_then(|exit| Ok(out.flush().map(|()| exit)?)) {

@@ -8,9 +8,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fanin_acp::Agents;
 use fanin_protocol::limits::{
-    GROUP_MEMBERS_MAX, INPUT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, PROMPT_BYTES_MAX, RETRIES_MAX, RUN_SLOTS,
+    GROUP_MEMBERS_MAX, INPUT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, PROMPT_BYTES_MAX, RETRIES_MAX,
 };
 use fanin_protocol::spec::millis;
 use fanin_protocol::{CommandLine, JobLimits, OnFailedDependency, Policy, Resume, text};
@@ -18,7 +17,7 @@ use toml::de::DeTable;
 
 use crate::args::Flags;
 use crate::budget;
-use crate::config;
+use crate::config::Config;
 use crate::plan::what::{What, Written};
 use crate::plan::{self, Common, Draft, FailOn, Plan, Refused, Task};
 use reader::{Field, Problems, Section};
@@ -60,17 +59,17 @@ const TASK_KEYS: [&str; 20] = [
 const LIMIT_KEYS: [&str; 7] =
     ["timeout", "idle", "queue_timeout", "start_timeout", "total_timeout", "retries", "resume"];
 
-/// Reads the manifest at `path` and adds what the flags say for each task.
+/// Reads the manifest at `path` and adds what the flags say for each task, and what is configured where nothing is said.
 ///
 /// # Errors
 ///
 /// [`Refused`] with every problem that was found, each with its file, line and column.
-pub(crate) fn read(path: &Path, flags: &Flags) -> Result<Plan, Refused> {
+pub(crate) fn read(path: &Path, flags: &Flags, config: &Config) -> Result<Plan, Refused> {
     let file = text::path(path);
     let text = load(path).map_err(|error| Refused::one(format!("{file}: cannot be read: {error}")))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut problems = Problems::new(&file, &text);
-    let plan = parse(&text, folder, (flags, &config::agents), &mut problems);
+    let plan = parse(&text, folder, (flags, config), &mut problems);
     plan.filter(|_| problems.is_empty()).ok_or_else(|| problems.into())
 }
 
@@ -84,14 +83,11 @@ pub(crate) fn load(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Finds the agents there are, once a task is for one.
-type Configured<'c> = &'c dyn Fn() -> Result<Agents, Refused>;
-
 /// The plan of a manifest's text; it is of use only where no problem was added.
 fn parse(
     text: &str,
     folder: &Path,
-    (flags, configured): (&Flags, Configured<'_>),
+    (flags, config): (&Flags, &Config),
     problems: &mut Problems<'_>,
 ) -> Option<Plan> {
     let (document, errors) = DeTable::parse_recoverable(text);
@@ -104,7 +100,7 @@ fn parse(
         return None;
     }
     let top = Section::new(document.get_ref(), 0, "");
-    top.refuse_unknown(&TOP_KEYS, (&TASK_KEYS, "into a [[task]]"), problems);
+    top.refuse_unknown(&TOP_KEYS, &[(&TASK_KEYS, "into a [[task]]")], problems);
     let sections = top.field("task").map(|field| field.sections(problems)).unwrap_or_default();
     match sections.len() {
         1..=GROUP_MEMBERS_MAX => {}
@@ -121,13 +117,14 @@ fn parse(
     let budget = top.field("budget").map(|field| budget::read(&field, "budget.", problems));
     let budget = budget.unwrap_or_default();
     let limits = top.field("limits").map(|field| common_limits(&field, deadline, problems));
+    let limits = JobLimits { estimate_usd_micros: budget.estimate_usd_micros, ..limits.unwrap_or_default() };
     let common = Common {
-        limits: JobLimits { estimate_usd_micros: budget.estimate_usd_micros, ..limits.unwrap_or_default() },
+        limits: limits.or(config.settings.limits()),
         cwd: top.field("cwd").and_then(|field| common_folder(&field, folder, flags, problems)),
         env: top.field("env").map(|field| field.variables(problems)).unwrap_or_default(),
     };
     let tasks = tasks(&sections, folder, (&common, deadline, flags), problems);
-    check_agents(&sections, configured, problems);
+    check_agents(&sections, config, problems);
     let policy = policy(&top, deadline, sections.len(), problems).with_budget(budget.budget);
     let kinds = || tasks.iter().map(|task| task.spec.kind());
     if let Some(problem) = budget::problem(budget.budget, kinds()).filter(|_| tasks.len() == sections.len()) {
@@ -136,29 +133,27 @@ fn parse(
     Some(Plan {
         description: top.field("description").and_then(|field| field.string(problems)).map(Into::into),
         tasks,
-        concurrency: concurrency(&top, problems),
+        concurrency: concurrency(&top, problems).unwrap_or(config.settings.concurrency()),
         policy,
         fail_on: fail_on(&top, problems),
         again_of: None,
     })
 }
 
-fn concurrency(top: &Section<'_, '_>, problems: &mut Problems<'_>) -> usize {
+fn concurrency(top: &Section<'_, '_>, problems: &mut Problems<'_>) -> Option<usize> {
     let given =
         top.field("concurrency").and_then(|field| field.integer(1, GROUP_MEMBERS_MAX as u64, problems));
-    given.and_then(|n| usize::try_from(n).ok()).unwrap_or(RUN_SLOTS)
+    given.and_then(|n| usize::try_from(n).ok())
 }
 
 fn fail_on(top: &Section<'_, '_>, problems: &mut Problems<'_>) -> Option<FailOn> {
     let field = top.field("fail_on")?;
-    match field.string(problems)? {
-        "none_ok" | "none-ok" => Some(FailOn::NoneOk),
-        "partial" => Some(FailOn::Partial),
-        other => {
-            field.wrong(format!("`{other}` is not \"partial\" or \"none_ok\""), problems);
-            None
-        }
+    let word = field.string(problems)?;
+    let found = FailOn::parse(word);
+    if found.is_none() {
+        field.wrong(format!("`{word}` is not \"partial\" or \"none_ok\""), problems);
     }
+    found
 }
 
 fn policy(
@@ -184,7 +179,7 @@ fn release(field: &Field<'_, '_>, members: usize, problems: &mut Problems<'_>) -
         None => {}
     }
     let Some(counts) = field.section("release.", FORMS, problems) else { return Policy::ALL };
-    counts.refuse_unknown(&["ok", "not_ok"], (&[], ""), problems);
+    counts.refuse_unknown(&["ok", "not_ok"], &[], problems);
     let mut count = |key| {
         let field = counts.field(key)?;
         let n = field.integer(1, GROUP_MEMBERS_MAX as u64, problems)?;
@@ -212,7 +207,7 @@ fn tasks(
     let mut tasks = Vec::with_capacity(sections.len());
     let (mut needs, mut then) = (Vec::new(), Vec::new());
     for (n, section) in sections.iter().enumerate() {
-        section.refuse_unknown(&TASK_KEYS, (&TOP_KEYS, "to the top, before the first [[task]]"), problems);
+        section.refuse_unknown(&TASK_KEYS, &[(&TOP_KEYS, "to the top, before the first [[task]]")], problems);
         let id = section.field("id").and_then(|field| field.string(problems));
         ids.push(id);
         needs.push(section.field("depends").and_then(|field| field.strings(problems)).unwrap_or_default());
@@ -285,20 +280,12 @@ fn draft(
 }
 
 /// Looks for the agents that tasks are for.
-fn check_agents(sections: &[Section<'_, '_>], configured: Configured<'_>, problems: &mut Problems<'_>) {
-    let fields = sections.iter().filter_map(|section| section.field("agent"));
-    let named: Vec<_> = fields.filter_map(|field| Some((field.as_string()?, field))).collect();
-    let Some((_, first)) = named.first() else { return };
-    match configured() {
-        Ok(agents) => {
-            for (name, field) in &named {
-                if let Err(why) = agents.find(name) {
-                    field.wrong(why, problems);
-                }
-            }
+fn check_agents(sections: &[Section<'_, '_>], config: &Config, problems: &mut Problems<'_>) {
+    for field in sections.iter().filter_map(|section| section.field("agent")) {
+        let found = field.as_string().map(|name| config.agents.find(name));
+        if let Some(Err(why)) = found {
+            field.wrong(why, problems);
         }
-        // One that is wrong is wrong for all of them.
-        Err(refused) => refused.problems.iter().for_each(|problem| first.wrong(problem, problems)),
     }
 }
 
@@ -362,7 +349,7 @@ fn common_limits(
     let Some(section) = field.section("limits.", "a table of limits", problems) else {
         return JobLimits::NONE;
     };
-    section.refuse_unknown(&LIMIT_KEYS, (&TASK_KEYS, "into a [[task]]"), problems);
+    section.refuse_unknown(&LIMIT_KEYS, &[(&TASK_KEYS, "into a [[task]]")], problems);
     let limits = limits(&section, deadline, problems);
     if let Err(error) = limits.check() {
         problems.add(section.place(error.field), error.field, error.problem);

@@ -6,16 +6,16 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use fanin_acp::Agents;
-use fanin_mcp::{End, Host, Problem, ServeError, StartFailed, Task};
+use fanin_mcp::{Amounts, End, Host, Made, Problem, ServeError, StartFailed, Task};
 use fanin_protocol::limits::{AGENT_DEPTH_MAX, AGENT_PROMPT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX};
 use fanin_protocol::spec::millis;
-use fanin_protocol::{JobLimits, LayoutError, OnFailedDependency, Profile, Rights, SessionId, Spec, layout};
+use fanin_protocol::{Budget, JobLimits, LayoutError, OnFailedDependency, Profile, Rights, SessionId, Spec};
 use fanin_sqlite::{Options, SqliteJournal};
-use fanin_supervisor::{JobSpec, StartError, Supervisor};
+use fanin_supervisor::{StartError, Supervisor};
 
 use crate::args::Flags;
-use crate::config;
+use crate::budget;
+use crate::config::Config;
 use crate::drive;
 use crate::duration;
 use crate::exit::Exit;
@@ -45,8 +45,8 @@ pub(crate) struct Served {
     /// Where stores are; `None` for memory.
     state: Option<Result<PathBuf, LayoutError>>,
     may_launch: bool,
-    /// The agents there are, or what is wrong with their configuration: read by the first launch, and never again.
-    agents: OnceLock<Result<Agents, Refused>>,
+    /// What is configured, or what is wrong with that: read by the first launch, and never again.
+    config: OnceLock<Result<Config, Refused>>,
     /// What there is of a parent that we host.
     hosted: Option<Hosted>,
 }
@@ -63,16 +63,16 @@ impl Served {
     /// What serves a parent that we host: with its supervisor, and under its rights.
     pub(crate) fn hosted(
         (session, supervisor): (SessionId, Supervisor),
-        agents: Agents,
+        config: Config,
         rights: Rights,
         may_launch: bool,
     ) -> Self {
         let hosted = Some(Hosted { supervisor, rights });
-        Self { session, state: None, may_launch, agents: OnceLock::from(Ok(agents)), hosted }
+        Self { session, state: None, may_launch, config: OnceLock::from(Ok(config)), hosted }
     }
 
-    fn agents(&self) -> Result<&Agents, &Refused> {
-        self.agents.get_or_init(config::agents).as_ref()
+    fn config(&self) -> Result<&Config, &Refused> {
+        self.config.get_or_init(Config::resolve).as_ref()
     }
 }
 
@@ -81,13 +81,13 @@ impl Served {
 /// # Errors
 ///
 /// [`Refused`] where the mark of a job around it is damaged.
-pub(crate) fn prepare(args: &McpArgs) -> Result<Served, Refused> {
+pub(crate) fn prepare(args: &McpArgs, state: Result<PathBuf, LayoutError>) -> Result<Served, Refused> {
     let parent = nested::parent()?;
     Ok(Served {
         session: SessionId::from_uuid(uuid::Uuid::new_v4().into_bytes()),
-        state: (!args.no_store).then(|| layout::state(|name| env::var_os(name))),
+        state: (!args.no_store).then_some(state),
         may_launch: parent.is_none_or(|parent| !parent.is_at_limit(AGENT_DEPTH_MAX)),
-        agents: OnceLock::new(),
+        config: OnceLock::new(),
         hosted: None,
     })
 }
@@ -119,33 +119,52 @@ pub(crate) async fn serve(served: Served, mut signals: Signals, stderr: &Stderr)
 }
 
 impl Host for Served {
-    fn jobs(&self, tasks: Vec<Task>) -> Result<Vec<JobSpec>, Vec<Problem>> {
-        let here = |key: &str, what: String| Problem { index: 0, key: key.to_owned(), what };
+    fn jobs(&self, tasks: Vec<Task>, budget: Option<Amounts>) -> Result<Made, Vec<Problem>> {
+        let here = |key: &str, what: String| Problem { index: None, key: key.to_owned(), what };
+        // Without it nobody knows what jobs may use.
+        let unread = |refused: &Refused| vec![here("configuration", refused.lines().join("\n"))];
+        let config = self.config().map_err(unread)?;
         let base = env::current_dir().map_err(|error| vec![here("cwd", error.to_string())])?;
         let ids: Vec<_> = tasks.iter().map(|task| task.id.as_deref()).collect();
-        let id_problem = |(index, what)| Problem { index, key: "id".to_owned(), what };
+        let id_problem = |(index, what)| Problem { index: Some(index), key: "id".to_owned(), what };
         let mut problems: Vec<_> = plan::id_problems(&ids, "id").into_iter().map(id_problem).collect();
         let mut jobs = Vec::with_capacity(tasks.len());
         let needs: Vec<_> = tasks.iter().map(|task| task.depends.clone()).collect();
         let (mut needs, wrong) = plan::dependencies(&ids, &needs);
-        let depends_problem = |(index, what)| Problem { index, key: "depends".to_owned(), what };
+        let depends_problem = |(index, what)| Problem { index: Some(index), key: "depends".to_owned(), what };
         problems.extend(wrong.into_iter().map(depends_problem));
+        let whole =
+            budget.as_ref().map(|budget| amounts(budget, |key, what| problems.push(here(&key, what))));
+        let whole = whole.unwrap_or_default();
+        let own = JobLimits { estimate_usd_micros: whole.estimate_usd_micros, ..JobLimits::NONE };
+        let common = Common { limits: own.or(config.settings.limits()), ..Common::default() };
+        let mut kinds = Vec::new();
         for (index, task) in tasks.into_iter().enumerate() {
-            let mut found = Found { index, problems: Vec::new() };
+            let mut found = Found { index: Some(index), problems: Vec::new() };
             let on_failed_dependency = found.on_failed(&task);
             let depends = needs.get_mut(index).map(std::mem::take).unwrap_or_default();
             let made = found.draft(task, &base).and_then(|draft| {
-                let task = Common::default().task(draft, &Flags::default());
+                let task = common.task(draft, &Flags::default());
                 let task = task.map_err(|error| found.wrong(error.field, error.problem)).ok()?;
                 let task = plan::Task { depends, on_failed_dependency, ..task };
-                let may = found.look_for_agent(&task.spec, || self.agents())
+                let may = found.look_for_agent(&task.spec, config)
                     && found.look_for_rights(&task.spec, self.hosted.as_ref().map(|hosted| hosted.rights));
+                if let Some(problem) = budget::problem(task.limits.budget, std::iter::once(task.spec.kind()))
+                {
+                    found.wrong("budget", problem);
+                }
+                kinds.push(task.spec.kind());
                 may.then_some(task)
             });
             jobs.extend(made.map(drive::job));
             problems.append(&mut found.problems);
         }
-        if problems.is_empty() { Ok(jobs) } else { Err(problems) }
+        if let Some(problem) =
+            budget::problem(whole.budget, kinds.into_iter()).filter(|_| problems.is_empty())
+        {
+            problems.push(here("budget", problem.to_owned()));
+        }
+        if problems.is_empty() { Ok(Made { jobs, budget: whole.budget }) } else { Err(problems) }
     }
 
     async fn start(&self) -> Result<Supervisor, StartFailed> {
@@ -153,7 +172,11 @@ impl Host for Served {
             return Ok(hosted.supervisor.clone());
         }
         // Where they cannot be read, no task for one has come this far.
-        let mut builder = drive::runners(self.agents().ok().cloned()).profile(Profile::Agent);
+        let config = self.config().ok();
+        let mut builder = drive::runners(config.map(|config| config.agents.clone())).profile(Profile::Agent);
+        if let Some(config) = config {
+            builder = builder.log_content(config.settings.log().has_content);
+        }
         let Some(state) = &self.state else { return builder.start().await.map_err(|error| failed(&error)) };
         let no_state = |what: String| StartFailed {
             code: "no_state_folder",
@@ -180,6 +203,11 @@ impl Host for Served {
         self.session.clone()
     }
 
+    fn session_budget(&self) -> Budget {
+        // Without a configuration nothing is launched.
+        self.config().map_or(Budget::NONE, |config| config.settings.budget())
+    }
+
     fn may_launch(&self) -> bool {
         self.may_launch
     }
@@ -193,9 +221,25 @@ fn failed(error: &StartError) -> StartFailed {
     StartFailed { code: error.code(), message: error.to_string() }
 }
 
+/// A budget of a call or a task, as limits that have nothing else; `wrong` takes what is wrong with it.
+fn amounts(budget: &Amounts, mut wrong: impl FnMut(String, String)) -> JobLimits {
+    if *budget == Amounts::default() {
+        wrong(
+            "budget".to_owned(),
+            "is empty; write { \"usd\": 1.5 }, or one of tokens, steps, time".to_owned(),
+        );
+        return JobLimits::NONE;
+    }
+    let read = budget::of_words(|key| budget.at(key));
+    let told = |problems: Vec<(&str, String)>| {
+        problems.into_iter().for_each(|(key, problem)| wrong(format!("budget.{key}"), problem));
+    };
+    read.map_err(told).unwrap_or_default()
+}
+
 /// What is wrong with one task.
 struct Found {
-    index: usize,
+    index: Option<usize>,
     problems: Vec<Problem>,
 }
 
@@ -220,7 +264,7 @@ impl Found {
         }
         let what = What::of(&mut Entry { task: &mut task, found: self })?;
         let label = task.label.or_else(|| task.id.clone());
-        let label = label.unwrap_or_else(|| plan::label(&what.text(), self.index));
+        let label = label.unwrap_or_else(|| plan::label(&what.text(), self.index.unwrap_or_default()));
         Some(Draft { id: task.id, label, what, cwd, env: task.env, limits, output_bytes_max })
     }
 
@@ -238,17 +282,9 @@ impl Found {
     }
 
     /// True where the task is for no agent, or for one that there is and that can be given its prompt.
-    fn look_for_agent<'a>(
-        &mut self,
-        spec: &Spec,
-        agents: impl FnOnce() -> Result<&'a Agents, &'a Refused>,
-    ) -> bool {
+    fn look_for_agent(&mut self, spec: &Spec, config: &Config) -> bool {
         let Spec::Agent(spec) = spec else { return true };
-        let checked = match agents() {
-            Ok(agents) => agents.check(spec),
-            Err(refused) => Err(refused.lines().join("\n")),
-        };
-        checked.map_err(|why| self.wrong("agent", why)).is_ok()
+        config.agents.check(spec).map_err(|why| self.wrong("agent", why)).is_ok()
     }
 
     /// True where a parent with these rights may have such a task: a command can do all that its user can.
@@ -282,7 +318,9 @@ impl Found {
         if retries.is_some_and(|n| n > RETRIES_MAX) {
             self.wrong("retries", format!("must be from 0 to {RETRIES_MAX}"));
         }
-        JobLimits { retries, ..limits }
+        let budget = task.budget.as_ref().map(|budget| amounts(budget, |key, what| self.wrong(&key, what)));
+        let JobLimits { budget, estimate_usd_micros, .. } = budget.unwrap_or_default();
+        JobLimits { retries, budget, estimate_usd_micros, ..limits }
     }
 }
 

@@ -8,7 +8,7 @@ use fanin_protocol::text;
 use fanin_supervisor::JobOutput;
 
 use crate::exit::Exit;
-use crate::look::Where;
+use crate::look::{State, Where};
 use crate::ps;
 use crate::stores::{Found, LookError};
 
@@ -36,8 +36,13 @@ pub(crate) struct OutputArgs {
 /// # Errors
 ///
 /// [`LookError`].
-pub(crate) fn run(args: &OutputArgs, out: &mut dyn Write, warn: &dyn Fn(&str)) -> Result<Exit, LookError> {
-    let found = args.place.places()?.find(&args.job)?;
+pub(crate) fn run(
+    args: &OutputArgs,
+    state: &State,
+    out: &mut dyn Write,
+    warn: &dyn Fn(&str),
+) -> Result<Exit, LookError> {
+    let found = args.place.places(state)?.find(&args.job)?;
     let (job, stored) = (found.job()?, &found.stored);
     let mut shown = Shown { out, warn, is_raw: args.raw, held: Vec::new(), is_line: false };
     let is_over = stored.get(job).is_none_or(|info| info.status.is_terminal() && !ps::is_lost(&info));

@@ -7,20 +7,23 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::path::{self, Path, PathBuf};
 
-use fanin_protocol::limits::{GROUP_MEMBERS_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX, RUN_SLOTS};
+use fanin_protocol::limits::{GROUP_MEMBERS_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX};
 use fanin_protocol::spec::{SpecError, millis};
 use fanin_protocol::{
-    AgentSpec, CommandLine, CommandSpec, Edges, GroupId, IdError, JobId, JobLimits, OnFailedDependency,
-    Policy, ResultEntry, Spec, text,
+    AgentSpec, CommandLine, CommandSpec, Edges, GroupId, IdError, JobId, JobKind, JobLimits,
+    OnFailedDependency, Policy, ResultEntry, Spec, text,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::again;
 use crate::args::{Flags, Inline, RunArgs};
+use crate::budget;
+use crate::config::Config;
 use crate::each;
 use crate::exit::Exit;
 use crate::keep::Earlier;
 use crate::manifest::{self, reader};
+use crate::mask::Mask;
 use what::What;
 
 /// What counts as failure of the whole run.
@@ -31,6 +34,17 @@ pub(crate) enum FailOn {
     Partial,
     /// Only that no task completed.
     NoneOk,
+}
+
+impl FailOn {
+    /// Either of them by its name, as flags, manifests and variables have it.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        match name {
+            "partial" => Some(Self::Partial),
+            "none-ok" | "none_ok" => Some(Self::NoneOk),
+            _ => None,
+        }
+    }
 }
 
 /// One task, ready to be launched. A plan that is kept has it in this form.
@@ -103,7 +117,8 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    fn all(problems: Vec<String>) -> Self {
+    /// Several problems.
+    pub(crate) fn all(problems: Vec<String>) -> Self {
         Self { problems, has_places: false, hint: None, exit: Exit::Usage }
     }
 
@@ -184,7 +199,12 @@ impl Common {
         let flag = JobLimits { run_ms: flags.timeout.map(millis), ..JobLimits::NONE };
         spec.check()?;
         draft.limits.check()?;
-        let own = draft.limits.or(self.limits);
+        let mut common = self.limits;
+        if spec.kind() == JobKind::Command {
+            // It tells no cost, and none is expected of it.
+            common.estimate_usd_micros = None;
+        }
+        let own = draft.limits.or(common);
         own.check()?;
         let limits = flag.or(own);
         limits.check()?;
@@ -209,6 +229,7 @@ pub(crate) fn plan(
     args: &RunArgs,
     inline: &[Inline],
     earlier: Option<Earlier>,
+    config: &Config,
     stdin: impl Read,
 ) -> Result<Plan, Refused> {
     let flags = &args.flags;
@@ -217,8 +238,9 @@ pub(crate) fn plan(
     }
     let mut plan = match earlier {
         Some(earlier) => again::plan(earlier, flags)?,
-        None => of_words(args, inline, stdin)?,
+        None => configured(of_words(args, inline, config, stdin)?, config),
     };
+    with_budget(&mut plan, flags)?;
     if let Some(concurrency) = flags.concurrency {
         plan.concurrency = concurrency;
     }
@@ -236,20 +258,49 @@ pub(crate) fn plan(
     }
 }
 
+/// A new plan with what is configured for what it does not say. A budget that would bind none of its tasks is for others.
+fn configured(mut plan: Plan, config: &Config) -> Plan {
+    let settings = &config.settings;
+    plan.fail_on = plan.fail_on.or(settings.fail_on());
+    let budget = budget::over(plan.policy.budget, settings.budget());
+    if budget::problem(budget, plan.left().map(|task| task.spec.kind())).is_none() {
+        plan.policy.budget = budget;
+    }
+    plan
+}
+
+/// A plan with the budget of a flag.
+fn with_budget(plan: &mut Plan, flags: &Flags) -> Result<(), Refused> {
+    let Some(JobLimits { budget, estimate_usd_micros, .. }) = flags.budget else { return Ok(()) };
+    plan.policy.budget = budget::over(budget, plan.policy.budget);
+    if let Some(problem) = budget::problem(plan.policy.budget, plan.left().map(|task| task.spec.kind())) {
+        return Err(Refused::one(format!("--budget: {problem}")));
+    }
+    let is_agent = |task: &&mut Task| task.carried.is_none() && task.spec.kind() == JobKind::Agent;
+    for task in plan.tasks.iter_mut().filter(is_agent) {
+        task.limits.estimate_usd_micros = estimate_usd_micros.or(task.limits.estimate_usd_micros);
+    }
+    Ok(())
+}
+
 /// The plan of a run that is new.
-fn of_words(args: &RunArgs, inline: &[Inline], stdin: impl Read) -> Result<Plan, Refused> {
+fn of_words(args: &RunArgs, inline: &[Inline], config: &Config, stdin: impl Read) -> Result<Plan, Refused> {
     let flags = &args.flags;
+    let common = Common { limits: config.settings.limits(), ..Common::default() };
+    let of_tasks = |tasks| of_tasks(tasks, config.settings.concurrency());
     match (&args.file, &args.each, inline) {
-        (Some(file), _, _) => manifest::read(file, flags),
-        (None, Some(template), _) => Ok(of_tasks(each_line(template, flags, stdin)?)),
-        (None, None, [Inline::Line(file)]) if file.ends_with(".toml") => manifest::read(file.as_ref(), flags),
+        (Some(file), _, _) => manifest::read(file, flags, config),
+        (None, Some(template), _) => Ok(of_tasks(each_line(template, (&common, flags), stdin)?)),
+        (None, None, [Inline::Line(file)]) if file.ends_with(".toml") => {
+            manifest::read(file.as_ref(), flags, config)
+        }
         (None, None, []) => {
             Err(Refused::one("nothing to run: give shell lines, --task, --each, --again or a manifest")
                 .with_hint("`fanin run --help` has examples"))
         }
         (None, None, inline) => {
             refuse_manifest_among(inline)?;
-            Ok(of_tasks(inline_tasks(inline, flags)?))
+            Ok(of_tasks(inline_tasks(inline, (&common, flags))?))
         }
     }
 }
@@ -270,22 +321,18 @@ fn refuse_manifest_among(inline: &[Inline]) -> Result<(), Refused> {
     }
 }
 
-fn of_tasks(tasks: Vec<Task>) -> Plan {
-    Plan {
-        description: None,
-        tasks,
-        concurrency: RUN_SLOTS,
-        policy: Policy::ALL,
-        fail_on: None,
-        again_of: None,
-    }
+fn of_tasks(tasks: Vec<Task>, concurrency: usize) -> Plan {
+    Plan { description: None, tasks, concurrency, policy: Policy::ALL, fail_on: None, again_of: None }
 }
 
-fn each_line(template: &str, flags: &Flags, stdin: impl Read) -> Result<Vec<Task>, Refused> {
+fn each_line(
+    template: &str,
+    (common, flags): (&Common, &Flags),
+    stdin: impl Read,
+) -> Result<Vec<Task>, Refused> {
     let refused = |error: each::EachError| Refused::one(error.to_string());
     let shell = each::shell_line(template).map_err(refused)?;
     let lines = each::lines(stdin).map_err(refused)?;
-    let common = Common::default();
     let tasks = lines.into_iter().enumerate().map(|(n, line)| {
         let draft = Draft::shell(&label(&line, n), &shell);
         let mut task = common.task(draft, flags)?;
@@ -298,7 +345,7 @@ fn each_line(template: &str, flags: &Flags, stdin: impl Read) -> Result<Vec<Task
     tasks.collect::<Result<_, SpecError>>().map_err(|error| Refused::one(format!("--each: {error}")))
 }
 
-fn inline_tasks(inline: &[Inline], flags: &Flags) -> Result<Vec<Task>, Refused> {
+fn inline_tasks(inline: &[Inline], (common, flags): (&Common, &Flags)) -> Result<Vec<Task>, Refused> {
     let mut problems = Vec::new();
     let mut names = Vec::new();
     let mut tasks = Vec::new();
@@ -319,7 +366,7 @@ fn inline_tasks(inline: &[Inline], flags: &Flags) -> Result<Vec<Task>, Refused> 
         names.push(name);
         let label = name.map_or_else(|| label(line, n), ToOwned::to_owned);
         let draft = Draft { id: name.map(ToOwned::to_owned), ..Draft::shell(&label, line) };
-        match Common::default().task(draft, flags) {
+        match common.task(draft, flags) {
             Ok(task) => tasks.push(task),
             Err(SpecError { problem, .. }) => problems.push(format!("task {}: {problem}", n + 1)),
         }
@@ -328,9 +375,9 @@ fn inline_tasks(inline: &[Inline], flags: &Flags) -> Result<Vec<Task>, Refused> 
     if problems.is_empty() { Ok(tasks) } else { Err(Refused::all(problems)) }
 }
 
-/// A label for a task that nobody named: its text on one line.
+/// A label for a task that nobody named: its text on one line, without secrets that are known.
 pub(crate) fn label(text: &str, n: usize) -> String {
-    match text::cut(&text::one_line(text), LABEL_BYTES_MAX) {
+    match text::cut(&text::one_line(&Mask::known().hide(text)), LABEL_BYTES_MAX) {
         "" => generated_id(n),
         label => label.to_owned(),
     }
@@ -456,11 +503,13 @@ fn id_problem(error: &IdError, noun: &str) -> String {
 mod tests {
     use super::*;
     use crate::args::parse;
+    use fanin_protocol::limits::RUN_SLOTS;
     use std::ffi::OsString;
 
     fn planned(words: &[&str], stdin: &str) -> Result<Plan, Refused> {
-        let (args, inline) = parse(["fanin", "run"].iter().chain(words).map(OsString::from)).unwrap().run();
-        plan(&args, &inline, None, stdin.as_bytes())
+        let (args, inline) =
+            parse(["fanin", "run"].iter().chain(words).map(OsString::from)).unwrap().asked.run();
+        plan(&args, &inline, None, &Config::default(), stdin.as_bytes())
     }
 
     fn labels(plan: &Plan) -> Vec<&str> {

@@ -4,14 +4,14 @@
 use std::env;
 use std::io;
 use std::path::{self, Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fanin_acp::Agents;
 use fanin_protocol::limits::DEPTH_MAX;
-use fanin_protocol::{GroupId, JobInfo, LayoutError, ParentMark, layout, text};
+use fanin_protocol::{GroupId, JobInfo, LayoutError, ParentMark, text};
 
 use crate::args::{Inline, RunArgs};
-use crate::config;
+use crate::config::{self, Config};
 use crate::file;
 use crate::keep::{Earlier, Keep};
 use crate::nested;
@@ -32,6 +32,10 @@ pub(crate) struct Prepared {
     pub(crate) keep: Option<Keep>,
     /// The job that this run is nested in.
     pub(crate) parent: Option<ParentMark>,
+    /// After a first signal: how long running tasks may go on.
+    pub(crate) drain: Duration,
+    /// Log lines tell what is asked and put out as well.
+    pub(crate) log_content: bool,
     /// Its jobs as a supervisor that died had left them; none of a run that begins.
     pub(crate) before: Vec<JobInfo>,
     /// What did not work and does not matter to the tasks.
@@ -43,12 +47,17 @@ pub(crate) struct Prepared {
 /// # Errors
 ///
 /// [`Refused`] with all problems that were found.
-pub(crate) fn prepare(args: RunArgs, inline: &[Inline], stdin: impl io::Read) -> Result<Prepared, Refused> {
+pub(crate) fn prepare(
+    args: RunArgs,
+    inline: &[Inline],
+    config: &Config,
+    stdin: impl io::Read,
+) -> Result<Prepared, Refused> {
     let parent = nested::parent_of_tasks(DEPTH_MAX)?;
-    let state = layout::state(|name| env::var_os(name));
+    let state = config.settings.state();
     let earlier = args.again.as_deref().map(|name| earlier(&state, name)).transpose()?;
-    let plan = plan::plan(&args, inline, earlier, stdin)?;
-    let agents = config::agents_of(&plan)?;
+    let plan = plan::plan(&args, inline, earlier, config, stdin)?;
+    let agents = config::agents_of(&plan, config)?;
     if let Some(path) = &args.junit {
         file::check(path).map_err(|error| {
             Refused::one(format!("--junit: {} cannot be written: {error}", text::path(path)))
@@ -74,7 +83,10 @@ pub(crate) fn prepare(args: RunArgs, inline: &[Inline], stdin: impl io::Read) ->
             None
         }
     };
-    Ok(Prepared { args, plan, agents, group, keep, parent, before: Vec::new(), warnings })
+    let drain = args.drain.unwrap_or(config.settings.drain());
+    let log_content = config.settings.log().has_content;
+    let before = Vec::new();
+    Ok(Prepared { args, plan, agents, group, keep, parent, drain, log_content, before, warnings })
 }
 
 fn earlier(state: &Result<PathBuf, LayoutError>, name: &str) -> Result<Earlier, Refused> {

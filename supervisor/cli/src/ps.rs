@@ -8,7 +8,7 @@ use fanin_supervisor::JobFilter;
 use serde::Serialize;
 
 use crate::exit::Exit;
-use crate::look::Where;
+use crate::look::{State, Where};
 use crate::stores::{self, LookError, Place, short};
 
 /// Columns of a label in a list.
@@ -55,8 +55,13 @@ pub(crate) fn document(out: &mut dyn Write, jobs: &[JobInfo]) -> Result<(), Look
 /// # Errors
 ///
 /// [`LookError`]. A store that cannot be read is told, and makes the exit code 70.
-pub(crate) fn run(args: &PsArgs, out: &mut dyn Write, warn: &dyn Fn(&str)) -> Result<Exit, LookError> {
-    let places = args.place.places()?;
+pub(crate) fn run(
+    args: &PsArgs,
+    state: &State,
+    out: &mut dyn Write,
+    warn: &dyn Fn(&str),
+) -> Result<Exit, LookError> {
+    let places = args.place.places(state)?;
     let (mut jobs, mut exit) = (Vec::new(), Exit::Done);
     for place in &places.all {
         match place.read() {

@@ -14,7 +14,7 @@ use fanin_supervisor::JobFilter;
 use fanin_supervisor::stored::Stored;
 
 use crate::args::{Flags, RunArgs};
-use crate::config;
+use crate::config::{self, Config};
 use crate::duration;
 use crate::exec;
 use crate::exit::Exit;
@@ -44,9 +44,9 @@ pub(crate) struct ResumeArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// After a first Ctrl-C: how long running tasks may go on
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]
-    drain: Duration,
+    /// After a first Ctrl-C: how long running tasks may go on [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    drain: Option<Duration>,
 }
 
 /// A run that was interrupted.
@@ -71,8 +71,8 @@ pub(crate) enum Resumed {
 ///
 /// [`Refused`], where there is no such run, a process has it, it was not interrupted, or it is not clear which one is
 /// meant.
-pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
-    let state = layout::state(|name| env::var_os(name));
+pub(crate) fn prepare(args: &ResumeArgs, config: &Config) -> Result<Resumed, Refused> {
+    let state = config.settings.state();
     let state = state.map_err(|error| Refused::one(error.to_string()))?;
     let (name, warnings) = match &args.run {
         Some(name) => (name.clone(), Vec::new()),
@@ -90,7 +90,7 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
         }
     };
     if let Some(folder) = exec::find(&state, &name)? {
-        return resume_exec(args, state, folder).map(Box::new).map(Resumed::Exec);
+        return resume_exec(args, config, state, folder).map(Box::new).map(Resumed::Exec);
     }
     let run = KeptRun::find(&state, &name).map_err(|error| Refused {
         exit: error.exit(),
@@ -116,7 +116,11 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
         Refused::one(format!("resume: {} cannot be entered: {error}", text::path(&run.started_in)))
     })?;
     let KeptRun { group, folder, plan, .. } = run;
-    let agents = config::agents_of(&plan)?;
+    // Of where it runs.
+    let config = Config::resolve()?;
+    let agents = config::agents_of(&plan, &config)?;
+    let drain = args.drain.unwrap_or(config.settings.drain());
+    let log_content = config.settings.log().has_content;
     let keep = Keep::of(&state, &folder);
     let args = words(args);
     let before = left(&stored);
@@ -127,13 +131,20 @@ pub(crate) fn prepare(args: &ResumeArgs) -> Result<Resumed, Refused> {
         group,
         keep: Some(keep),
         parent,
+        drain,
+        log_content,
         before,
         warnings,
     })))
 }
 
 /// Prepares to go on with a parent that was hosted.
-fn resume_exec(args: &ResumeArgs, state: PathBuf, folder: PathBuf) -> Result<exec::Prepared, Refused> {
+fn resume_exec(
+    args: &ResumeArgs,
+    config: &Config,
+    state: PathBuf,
+    folder: PathBuf,
+) -> Result<exec::Prepared, Refused> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let unread = |error: LookError| {
         let way_out = way_out(&folder, &error);
@@ -148,7 +159,8 @@ fn resume_exec(args: &ResumeArgs, state: PathBuf, folder: PathBuf) -> Result<exe
         let problem = format!("resume: {name} is over; `fanin ps --all` shows what came of its jobs");
         return Err(Refused::one(problem));
     }
-    let shown = exec::ShownAs { is_quiet: args.quiet, is_json: args.json, drain: args.drain };
+    let drain = args.drain.unwrap_or(config.settings.drain());
+    let shown = exec::ShownAs { is_quiet: args.quiet, is_json: args.json, drain };
     exec::resume(state, folder, &stored, shown)
 }
 
@@ -292,9 +304,8 @@ fn look(folder: &Path) -> Result<Option<Interrupted>, LookError> {
 }
 
 /// Tells of runs that were interrupted, each once. What cannot be read is told by who asks for it.
-pub(crate) fn tell(say: impl Fn(&str)) {
-    let Ok(state) = layout::state(|name| env::var_os(name)) else { return };
-    let Ok(folders) = crate::keep::folders(&state) else { return };
+pub(crate) fn tell(state: &Path, say: impl Fn(&str)) {
+    let Ok(folders) = crate::keep::folders(state) else { return };
     for folder in folders.iter().filter(|folder| !folder.join(TOLD).exists()) {
         let Ok(Some(found)) = look(folder) else { continue };
         let told = OpenOptions::new().write(true).create_new(true).mode(0o600).open(folder.join(TOLD));

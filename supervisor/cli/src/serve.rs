@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fanin_acp::Agents;
 use fanin_process::{Ancestry, Table, own_mark};
-use fanin_protocol::limits::{GRACE_NOW, RUN_SLOTS, SERVICE_CLOSE_WAIT};
+use fanin_protocol::limits::{GRACE_NOW, SERVICE_CLOSE_WAIT};
 use fanin_protocol::{ParentMark, layout, text};
 use fanin_service::{ConnectionError, Listener, Options, Origin, Service, SocketError};
 use fanin_sqlite::{self as sqlite, SqliteJournal};
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::args;
-use crate::config;
+use crate::config::Config;
 use crate::drive;
 use crate::duration;
 use crate::exit::Exit;
@@ -39,17 +39,19 @@ pub(crate) struct ServeArgs {
     #[arg(short, long, value_name = "N", value_parser = args::concurrency, allow_negative_numbers = true)]
     concurrency: Option<usize>,
 
-    /// After a first signal: how long running jobs may go on
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]
-    drain: Duration,
+    /// After a first signal: how long running jobs may go on [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    drain: Option<Duration>,
 }
 
 /// A service that may begin.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    args: ServeArgs,
     state: PathBuf,
     agents: Agents,
+    concurrency: usize,
+    drain: Duration,
+    log_content: bool,
 }
 
 /// Why there is no service, or it could not go on.
@@ -96,15 +98,21 @@ impl ServiceError {
 ///
 /// # Errors
 ///
-/// [`Refused`] inside of a job, which a service would outlive; without a state folder; where agents are configured wrongly.
-pub(crate) fn prepare(args: ServeArgs) -> Result<Prepared, Refused> {
+/// [`Refused`] inside of a job, which a service would outlive; without a state folder; where the configuration is wrong.
+pub(crate) fn prepare(args: &ServeArgs, config: &Config) -> Result<Prepared, Refused> {
     if let Some(parent) = nested::parent()? {
         let why =
             format!("this is inside job {}, and a service would outlive it; start it outside", parent.job);
         return Err(Refused::one(why));
     }
-    let state = layout::state(|name| env::var_os(name)).map_err(|error| Refused::one(error.to_string()))?;
-    Ok(Prepared { args, state, agents: config::agents()? })
+    let settings = &config.settings;
+    Ok(Prepared {
+        state: settings.state().map_err(|error| Refused::one(error.to_string()))?,
+        agents: config.agents.clone(),
+        concurrency: args.concurrency.unwrap_or(settings.concurrency()),
+        drain: args.drain.unwrap_or(settings.drain()),
+        log_content: settings.log().has_content,
+    })
 }
 
 /// Serves until a signal or a client says that it is enough, and all has ended in order.
@@ -113,11 +121,11 @@ pub(crate) fn prepare(args: ServeArgs) -> Result<Prepared, Refused> {
 ///
 /// [`ServiceError`], where it did not begin.
 pub(crate) async fn run(prepared: Prepared, signals: Signals, stderr: &Stderr) -> Result<Exit, ServiceError> {
-    let Prepared { args, state, agents } = prepared;
+    let Prepared { state, agents, concurrency, drain, log_content } = prepared;
     let folder = layout::store(&state);
     let store = open(folder.clone()).await?;
     let socket = layout::socket(&state, store.store(), |name| env::var_os(name));
-    let builder = drive::runners(Some(agents)).slots(args.concurrency.unwrap_or(RUN_SLOTS));
+    let builder = drive::runners(Some(agents)).slots(concurrency).log_content(log_content);
     let supervisor = builder.journal(store).start().await?;
     // Only now: whoever had the store is gone, and with it whoever had the socket (SEC-1).
     let listener = Listener::bind(&socket)?;
@@ -135,7 +143,7 @@ pub(crate) async fn run(prepared: Prepared, signals: Signals, stderr: &Stderr) -
         clients: JoinSet::new(),
         signals,
         escalation: Escalation::default(),
-        drain: args.drain,
+        drain,
         stderr,
     };
     serving.until_the_end(listener, place).await;

@@ -9,7 +9,7 @@ use fanin_supervisor::{JobFilter, Named};
 use crate::budget;
 use crate::exit::Exit;
 use crate::json::{self, Beside};
-use crate::look::Where;
+use crate::look::{State, Where};
 use crate::ps;
 use crate::report::{Kept, Report};
 use crate::stores::{self, Found, LookError};
@@ -53,8 +53,8 @@ pub(crate) struct WhyArgs {
 /// # Errors
 ///
 /// [`LookError`].
-pub(crate) fn run(args: &ShowArgs, out: &mut dyn Write) -> Result<Exit, LookError> {
-    let found = args.place.places()?.find_or_newest(args.id.as_deref())?;
+pub(crate) fn run(args: &ShowArgs, state: &State, out: &mut dyn Write) -> Result<Exit, LookError> {
+    let found = args.place.places(state)?.find_or_newest(args.id.as_deref())?;
     let jobs = jobs(&found);
     match (&found.named, args.json) {
         (Named::Group(_), true) => match found.stored.group(found.group()?).and_then(|group| group.result) {
@@ -93,8 +93,8 @@ pub(crate) fn run(args: &ShowArgs, out: &mut dyn Write) -> Result<Exit, LookErro
 /// # Errors
 ///
 /// [`LookError`].
-pub(crate) fn why(args: &WhyArgs, out: &mut dyn Write) -> Result<Exit, LookError> {
-    let found = args.place.places()?.find(&args.id)?;
+pub(crate) fn why(args: &WhyArgs, state: &State, out: &mut dyn Write) -> Result<Exit, LookError> {
+    let found = args.place.places(state)?.find(&args.id)?;
     let jobs = jobs(&found);
     if args.json {
         ps::document(out, &jobs)?;

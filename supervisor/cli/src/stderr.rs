@@ -1,6 +1,7 @@
 //! Standard error, written by one thread of its own: a reader that stops reading holds up that thread and nothing else.
 //! Nothing here waits for a reader, save [`Stderr::settle`], and what cannot be written is no reason to fail.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,6 +15,7 @@ use fanin_protocol::limits::STDERR_HELD_BYTES_MAX;
 use fanin_protocol::text;
 
 use crate::github;
+use crate::mask::Mask;
 
 /// What is said to people. All clones are heard in one place, in the order in which they spoke.
 #[derive(Debug, Clone)]
@@ -44,9 +46,24 @@ impl Stderr {
         self.shared.tell(|told| told.is_defused = true);
     }
 
+    /// From now on nothing that is said holds what the mask hides.
+    pub(crate) fn hide(&self, mask: Mask) {
+        self.shared.tell(|told| told.mask = mask);
+    }
+
+    /// As [`Stderr::hide`], of these variables as well.
+    pub(crate) fn hide_more(&self, variables: impl IntoIterator<Item = (String, String)>) {
+        self.shared.tell(|told| told.mask.add(variables));
+    }
+
+    /// A text as it may be said.
+    pub(crate) fn masked<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.shared.told().mask.hide(text)
+    }
+
     /// Says a command to GitHub's runner.
     pub(crate) fn command(&self, command: &str) {
-        self.shared.tell(|told| told.push(command.to_owned()));
+        self.shared.tell(|told| told.push(told.mask.hide(command).into_owned()));
     }
 
     /// Says something of the program's own, which may have foreign words in it: nothing but text reaches a terminal. It is
@@ -74,7 +91,10 @@ impl Stderr {
     /// Shows this block below all that was said, instead of the one before; only the newest is sure to be seen. What
     /// is said next takes it away, and so does an empty one.
     pub(crate) fn draw(&self, block: Vec<String>) {
-        self.shared.tell(|told| told.block = Some(block));
+        self.shared.tell(|told| {
+            let masked = block.iter().map(|line| told.mask.hide(line).into_owned());
+            told.block = Some(masked.collect());
+        });
     }
 
     /// Sends a terminal what it does not show as text.
@@ -149,6 +169,8 @@ struct Told {
     is_writing: bool,
     /// Somebody reads who takes some lines for commands.
     is_defused: bool,
+    /// What is never said.
+    mask: Mask,
 }
 
 impl Told {
@@ -157,7 +179,8 @@ impl Told {
     }
 
     fn safe(&self, words: &str) -> String {
-        if self.is_defused { github::defused(words).into_owned() } else { words.to_owned() }
+        let words = self.mask.hide(words);
+        if self.is_defused { github::defused(&words).into_owned() } else { words.into_owned() }
     }
 
     fn push(&mut self, line: String) {

@@ -1,15 +1,15 @@
 //! `fanin store`: whether a store is whole, and going on without what is not. Nothing is changed unless a person says so.
 
-use std::env;
 use std::io::Write;
 use std::path::PathBuf;
 
-use fanin_protocol::{LogId, layout, text};
+use fanin_protocol::{LogId, text};
 use fanin_sqlite::{Options, Owner, Report, SqliteJournal, check, repair_accept_loss, try_repair};
 use fanin_supervisor::journal::{Journal, JournalError};
 use fanin_supervisor::stored::LogFold;
 
 use crate::exit::Exit;
+use crate::look::State;
 use crate::stores::{LookError, Place, Places};
 
 /// What to do with a store.
@@ -56,10 +56,8 @@ pub(crate) struct AdoptArgs {
 /// # Errors
 ///
 /// [`LookError`]. Damage that a check finds is told, and makes the exit code 70.
-pub(crate) fn run(command: &StoreCommand, out: &mut dyn Write) -> Result<Exit, LookError> {
-    let places = |dir: Option<&PathBuf>| {
-        Places::of(dir.map(PathBuf::as_path), layout::state(|name| env::var_os(name)))
-    };
+pub(crate) fn run(command: &StoreCommand, state: &State, out: &mut dyn Write) -> Result<Exit, LookError> {
+    let places = |dir: Option<&PathBuf>| Places::of(dir.map(PathBuf::as_path), state.clone());
     match command {
         StoreCommand::Check(args) => check_all(&places(args.dir.as_ref())?, out),
         StoreCommand::Repair(args) => {

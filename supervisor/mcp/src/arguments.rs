@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::fault::ToolError;
-use crate::host::{Problem, Task};
+use crate::host::{Amounts, Problem, Task};
 
 /// What a call has said.
 pub(crate) type Arguments = serde_json::Map<String, Value>;
@@ -21,6 +21,8 @@ pub(crate) struct Launch {
     pub(crate) background: bool,
     pub(crate) key: Option<GroupId>,
     pub(crate) policy: Policy,
+    /// What all of it may use together.
+    pub(crate) budget: Option<Amounts>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -40,6 +42,7 @@ struct Parallel {
     key: Option<String>,
     #[serde(default)]
     release: Release,
+    budget: Option<Amounts>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
@@ -109,12 +112,13 @@ impl Launch {
         let how = how.filter_map(|key| arguments.remove_entry(key)).collect();
         let How { background, key } = read(how)?;
         let task = read(arguments)?;
-        Ok(Self { tasks: vec![task], background, key: key_of(key)?, policy: Policy::ALL })
+        // What it may use is the task's own.
+        Ok(Self { tasks: vec![task], background, key: key_of(key)?, policy: Policy::ALL, budget: None })
     }
 
     /// Several tasks.
     pub(crate) fn several(arguments: Arguments) -> Result<Self, ToolError> {
-        let Parallel { tasks: given, background, key, release } = read(arguments)?;
+        let Parallel { tasks: given, background, key, release, budget } = read(arguments)?;
         let count = given.len();
         if !(AGENT_GROUP_MIN..=AGENT_GROUP_MAX).contains(&count) {
             let way_out = if count == 1 { "; `subagent` runs a single one" } else { "" };
@@ -126,7 +130,10 @@ impl Launch {
         for (index, value) in given.into_iter().enumerate() {
             match serde_json::from_value(value) {
                 Ok(task) => tasks.push(task),
-                Err(error) => problems.push(Problem { index, key: String::new(), what: error.to_string() }),
+                Err(error) => {
+                    let (index, key) = (Some(index), String::new());
+                    problems.push(Problem { index, key, what: error.to_string() });
+                }
             }
         }
         if !problems.is_empty() {
@@ -137,7 +144,7 @@ impl Launch {
             Release::FailFast => Policy::FAIL_FAST,
             Release::Any => Policy::ANY,
         };
-        Ok(Self { tasks, background, key: key_of(key)?, policy })
+        Ok(Self { tasks, background, key: key_of(key)?, policy, budget })
     }
 }
 
@@ -247,6 +254,8 @@ mod tests {
                     "timeout",
                     "agent",
                     "prompt",
+                    "budget",
+                    "usd",
                 ])
                 .prop_map(str::to_owned),
                 ".{0,8}",

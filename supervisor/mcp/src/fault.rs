@@ -118,7 +118,10 @@ fn hint(code: &str) -> Option<&'static str> {
 fn lines(problems: &[Problem]) -> String {
     let line = |Problem { index, key, what }: &Problem| {
         let dot = if key.is_empty() { "" } else { "." };
-        format!("tasks[{index}]{dot}{key}: {what}")
+        match index {
+            Some(index) => format!("tasks[{index}]{dot}{key}: {what}"),
+            None => format!("{key}: {what}"),
+        }
     };
     let mut lines: Vec<_> = problems.iter().take(PROBLEMS_SHOWN_MAX).map(line).collect();
     if let Some(more) = problems.len().checked_sub(PROBLEMS_SHOWN_MAX).filter(|more| *more > 0) {

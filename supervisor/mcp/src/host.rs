@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
+use fanin_protocol::Budget;
 use fanin_supervisor::{JobSpec, Supervisor};
 use serde::Deserialize;
+use serde_json::Number;
 
 /// A task as a model wrote it: the keys of a manifest's `[[task]]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -49,14 +51,56 @@ pub struct Task {
     pub depends: Vec<String>,
     /// What becomes of it where one of them does not complete: `skip`, `run` or `fail_team`.
     pub on_failed_dependency: Option<String>,
+    /// What it alone may use.
+    pub budget: Option<Amounts>,
 }
 
-/// What is wrong with one task of a call.
+/// A budget as a model wrote it: the keys of a manifest's `[budget]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Amounts {
+    /// US dollars.
+    pub usd: Option<Number>,
+    /// Tokens of models.
+    pub tokens: Option<Number>,
+    /// Calls of models.
+    pub steps: Option<Number>,
+    /// The times of all runs, added up, as `2h`.
+    pub time: Option<String>,
+    /// US dollars that one start is expected to cost.
+    pub estimate: Option<Number>,
+}
+
+impl Amounts {
+    /// What stands at a key, as it was written.
+    pub fn at(&self, key: &str) -> Option<String> {
+        let number = match key {
+            "usd" => &self.usd,
+            "tokens" => &self.tokens,
+            "steps" => &self.steps,
+            "estimate" => &self.estimate,
+            "time" => return self.time.clone(),
+            _ => return None,
+        };
+        number.as_ref().map(Number::to_string)
+    }
+}
+
+/// What is launched by one call.
+#[derive(Debug, Default)]
+pub struct Made {
+    /// Its jobs, in order.
+    pub jobs: Vec<JobSpec>,
+    /// What they may use together.
+    pub budget: Budget,
+}
+
+/// What is wrong with a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Which task, from 0.
-    pub index: usize,
-    /// Its key; empty for the task as a whole.
+    /// Which task, from 0; `None` for the call as a whole.
+    pub index: Option<usize>,
+    /// The key; empty for the task as a whole.
     pub key: String,
     /// What is wrong and what would be right.
     pub what: String,
@@ -74,12 +118,12 @@ pub struct StartFailed {
 
 /// The program that a server is part of.
 pub trait Host: Send + Sync + 'static {
-    /// Makes the jobs of a call from its tasks, in order. Nothing is started.
+    /// Makes the jobs of a call from its tasks, in order, and what they may use together. Nothing is started.
     ///
     /// # Errors
     ///
     /// All that is wrong with them.
-    fn jobs(&self, tasks: Vec<Task>) -> Result<Vec<JobSpec>, Vec<Problem>>;
+    fn jobs(&self, tasks: Vec<Task>, budget: Option<Amounts>) -> Result<Made, Vec<Problem>>;
 
     /// Starts the supervisor of this server: before its first launch, and once. It knows the session's id, under which
     /// its jobs can be found.
@@ -91,6 +135,11 @@ pub trait Host: Send + Sync + 'static {
 
     /// The id of the session whose jobs these are.
     fn session(&self) -> fanin_protocol::SessionId;
+
+    /// What the session, and all that it launches, may use; asked once, after the start.
+    fn session_budget(&self) -> Budget {
+        Budget::NONE
+    }
 
     /// False where jobs may not be launched from here: the program is itself part of a job at the depth limit. The tools
     /// that launch are not listed then, and refuse.
@@ -104,8 +153,8 @@ pub trait Host: Send + Sync + 'static {
 }
 
 impl<H: Host> Host for Arc<H> {
-    fn jobs(&self, tasks: Vec<Task>) -> Result<Vec<JobSpec>, Vec<Problem>> {
-        H::jobs(self, tasks)
+    fn jobs(&self, tasks: Vec<Task>, budget: Option<Amounts>) -> Result<Made, Vec<Problem>> {
+        H::jobs(self, tasks, budget)
     }
 
     fn start(&self) -> impl Future<Output = Result<Supervisor, StartFailed>> + Send {
@@ -114,6 +163,10 @@ impl<H: Host> Host for Arc<H> {
 
     fn session(&self) -> fanin_protocol::SessionId {
         H::session(self)
+    }
+
+    fn session_budget(&self) -> Budget {
+        H::session_budget(self)
     }
 
     fn may_launch(&self) -> bool {

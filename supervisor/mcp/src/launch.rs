@@ -26,9 +26,10 @@ pub(crate) async fn launch<H: Host>(
     context: &RequestContext<RoleServer>,
     delivery: &mut Delivery,
 ) -> Result<Reply, ToolError> {
-    let Launch { tasks, background, key, policy } = launch;
+    let Launch { tasks, background, key, policy, budget } = launch;
     let is_single = tasks.len() == 1;
-    let specs = server.host().jobs(tasks).map_err(|problems| refused(problems, is_single))?;
+    let made = server.host().jobs(tasks, budget).map_err(|problems| refused(problems, is_single))?;
+    let (specs, policy) = (made.jobs, policy.with_budget(made.budget));
     let running = server.start().await?;
     let options = GroupOptions { id: key, policy };
     if background {

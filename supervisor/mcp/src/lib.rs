@@ -29,7 +29,7 @@ mod tools;
 mod wait;
 
 pub use fault::ToolError;
-pub use host::{Host, Problem, StartFailed, Task};
+pub use host::{Amounts, Host, Made, Problem, StartFailed, Task};
 pub use parent::Parent;
 pub use serve::{End, Goodbye, ServeError, serve, serve_parent};
 pub use tools::TOOLS;

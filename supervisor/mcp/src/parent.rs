@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fanin_protocol::SessionId;
+use fanin_protocol::{Budget, SessionId};
 use fanin_supervisor::{CallError, Session, SessionError, Supervisor};
 
 use crate::running::Running;
@@ -16,13 +16,18 @@ pub struct Parent {
 }
 
 impl Parent {
-    /// A parent of this supervisor, under this session: found where it is open.
+    /// A parent of this supervisor, under this session: found where it is open. It, and all that it launches, may use so
+    /// much.
     ///
     /// # Errors
     ///
     /// [`SessionError`].
-    pub async fn open(supervisor: Supervisor, session: SessionId) -> Result<Self, SessionError> {
-        let parent = Self { running: Arc::new(Running::of(supervisor, session).await?) };
+    pub async fn open(
+        supervisor: Supervisor,
+        session: SessionId,
+        budget: Budget,
+    ) -> Result<Self, SessionError> {
+        let parent = Self { running: Arc::new(Running::of(supervisor, session, budget).await?) };
         parent.end_turn();
         Ok(parent)
     }

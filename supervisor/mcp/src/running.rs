@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fanin_protocol::limits::{GATE_PAUSE, GATE_WAIT, MCP_TELL_WAIT};
-use fanin_protocol::{Bounds, GroupId, JobId, Profile, Reason, SessionId};
+use fanin_protocol::{Bounds, Budget, GroupId, JobId, Profile, Reason, SessionId};
 use fanin_supervisor::{
     CallError, Group, JobFilter, LaunchError, Session, SessionError, SessionOptions, Supervisor,
 };
@@ -52,17 +52,21 @@ impl Running {
     pub(crate) async fn start(host: &impl Host) -> Result<Self, ToolError> {
         let supervisor = host.start().await?;
         let failed = |error: SessionError| StartFailed { code: error.code(), message: error.to_string() };
-        Ok(Self::of(supervisor, host.session()).await.map_err(failed)?)
+        Ok(Self::of(supervisor, host.session(), host.session_budget()).await.map_err(failed)?)
     }
 
-    /// What a supervisor runs for this session.
+    /// What a supervisor runs for this session, which may use so much.
     ///
     /// # Errors
     ///
     /// [`SessionError`].
-    pub(crate) async fn of(supervisor: Supervisor, session: SessionId) -> Result<Self, SessionError> {
+    pub(crate) async fn of(
+        supervisor: Supervisor,
+        session: SessionId,
+        budget: Budget,
+    ) -> Result<Self, SessionError> {
         // A single job is a group of one here, with a key of its own.
-        let bounds = Bounds { group_min: 1, ..Profile::Agent.bounds() };
+        let bounds = Bounds { group_min: 1, budget, ..Profile::Agent.bounds() };
         let options = SessionOptions { profile: Some(Profile::Agent), bounds: Some(bounds) };
         let session = supervisor.session_with(session, options).await?;
         let (groups, telling) = (Mutex::default(), Mutex::default());

@@ -146,7 +146,8 @@ impl Name {
                         "enum": ["all", "fail_fast", "any"],
                         "default": "all",
                         "description": "When the rest is stopped: never, once one failed, once one completed."
-                    }
+                    },
+                    "budget": budget("What all tasks together may use")
                 });
                 if let (Some(properties), Value::Object(how)) = (properties.as_object_mut(), how()) {
                     properties.extend(how);
@@ -257,8 +258,30 @@ fn task_properties() -> Value {
         "start_timeout": time("How long its start may take"),
         "total_timeout": time("How long all of its runs may take"),
         "retries": { "type": "integer", "minimum": 0, "maximum": RETRIES_MAX, "description": "Tries after the first one." },
-        "output_bytes_max": { "type": "integer", "minimum": 1, "maximum": OUTPUT_BYTES_MAX_MAX, "description": "Output that is kept; start and end of a longer one." }
+        "output_bytes_max": { "type": "integer", "minimum": 1, "maximum": OUTPUT_BYTES_MAX_MAX, "description": "Output that is kept; start and end of a longer one." },
+        "budget": budget("What this task may use")
     })
+}
+
+/// What may be used, where that is bounded.
+fn budget(what: &str) -> Value {
+    let count = json!({ "type": "integer", "minimum": 1 });
+    let mut budget = object(
+        &json!({
+            "usd": { "type": "number", "exclusiveMinimum": 0, "description": "US dollars, up to six places; of agents that tell their cost." },
+            "tokens": count,
+            "steps": { "type": "integer", "minimum": 1, "description": "Calls of models." },
+            "time": { "type": "string", "pattern": "^[0-9]+(ms|s|m|h)$", "description": "The times of all runs, added up, as 30s, 5m or 2h." },
+            "estimate": { "type": "number", "exclusiveMinimum": 0, "description": "US dollars that one start is expected to cost; 0.50 unless set." }
+        }),
+        &[],
+    );
+    if let Some(budget) = budget.as_object_mut() {
+        budget.insert("minProperties".to_owned(), 1.into());
+        let what = format!("{what}; what does not fit is not started, and what runs is stopped.");
+        budget.insert("description".to_owned(), what.into());
+    }
+    budget
 }
 
 /// What a task may have that is one of several.

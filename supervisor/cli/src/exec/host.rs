@@ -108,18 +108,18 @@ async fn host(
 ) -> Result<Exit, DriveError> {
     let supervisor = supervisor(&prepared, folder).await?;
     let session = prepared.objective.session.clone();
-    let parent = Parent::open(supervisor.clone(), session.clone()).await?;
+    let parent = Parent::open(supervisor.clone(), session.clone(), prepared.config.settings.budget()).await?;
     let door = Door::open(folder.map(Folder::path)).map_err(DriveError::Folder)?;
     let stop = Arc::<StopSignal>::default();
     let cut = warden(&prepared, signals, (&supervisor, &stop), voice).begin();
-    let (agents, rights) = (prepared.agents.clone(), prepared.rights);
-    let served = Served::hosted((session, supervisor.clone()), agents, rights, prepared.may_launch);
+    let (config, rights) = (prepared.config.clone(), prepared.rights);
+    let served = Served::hosted((session, supervisor.clone()), config, rights, prepared.may_launch);
     let earlier = prepared.earlier.take();
     let mut hosting = hosting(&prepared, &door, Arc::clone(&stop))?;
     hosting.session = earlier.as_ref().and_then(|earlier| earlier.agent_session.clone());
     let mut hosted = Hosted {
         hosting,
-        runner: AcpRunner::new(prepared.agents.clone()).with_shim(SELF),
+        runner: AcpRunner::new(prepared.config.agents.clone()).with_shim(SELF),
         objective: &prepared.objective.objective,
         parent: &parent,
         supervisor: &supervisor,
@@ -157,7 +157,9 @@ async fn host(
 
 /// The supervisor of what it launches, over its store where it has one.
 async fn supervisor(prepared: &Prepared, folder: Option<&Folder>) -> Result<Supervisor, DriveError> {
-    let mut builder = drive::runners(Some(prepared.agents.clone())).profile(Profile::Agent);
+    let mut builder = drive::runners(Some(prepared.config.agents.clone()))
+        .profile(Profile::Agent)
+        .log_content(prepared.config.settings.log().has_content);
     if let Some(folder) = folder {
         let store = keep::open(folder.path()).map_err(|error| {
             let way_out = keep::way_out(folder.path(), &error);

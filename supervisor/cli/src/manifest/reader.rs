@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
-use fanin_protocol::budget::usd;
 use fanin_protocol::limits::PROBLEMS_SHOWN_MAX;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::budget;
-use crate::duration;
+use crate::duration::{self, DurationError};
 use crate::exit::Exit;
 use crate::plan::Refused;
 
@@ -38,6 +37,11 @@ impl<'t> Problems<'t> {
         self.found.is_empty()
     }
 
+    /// The line of a byte, from 1.
+    fn line(&self, at: usize) -> usize {
+        self.text.get(..at).unwrap_or(self.text).matches('\n').count() + 1
+    }
+
     /// Keeps the way out of a problem; the first one stays.
     fn hint(&mut self, hint: String) {
         self.hint.get_or_insert(hint);
@@ -51,7 +55,7 @@ impl<'t> Problems<'t> {
         let mut lines: Vec<_> = shown
             .map(|(at, what)| {
                 let before = self.text.get(..*at).unwrap_or(self.text);
-                let line = before.matches('\n').count() + 1;
+                let line = self.line(*at);
                 let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
                 format!("{}:{line}:{column}: {what}", self.file)
             })
@@ -92,18 +96,18 @@ impl<'t, 'i> Section<'t, 'i> {
         Self { table, at, prefix }
     }
 
-    /// Adds a problem for each key that is not in `known`. `elsewhere` are the keys of another table, with the words
-    /// that say where that is.
+    /// Adds a problem for each key that is not in `known`. `elsewhere` are the keys of other tables, with the words that
+    /// say where those are.
     pub(crate) fn refuse_unknown(
         &self,
         known: &[&str],
-        elsewhere: (&[&str], &str),
+        elsewhere: &[(&[&str], &str)],
         problems: &mut Problems<'_>,
     ) {
         for key in self.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
             let name = key.get_ref().as_ref();
-            let hint = if elsewhere.0.contains(&name) {
-                format!("it belongs {}", elsewhere.1)
+            let hint = if let Some((_, place)) = elsewhere.iter().find(|(keys, _)| keys.contains(&name)) {
+                format!("it belongs {place}")
             } else if let Some(near) = nearest(name, known) {
                 problems.hint(format!("write `{near}` instead of `{name}`"));
                 format!("did you mean `{near}`?")
@@ -141,6 +145,11 @@ impl<'t, 'i> Section<'t, 'i> {
 }
 
 impl<'t, 'i> Field<'t, 'i> {
+    /// The line that it is in, of the file whose problems these are.
+    pub(crate) fn line(&self, problems: &Problems<'_>) -> usize {
+        problems.line(self.at)
+    }
+
     /// Adds a problem with this value.
     pub(crate) fn wrong(&self, what: impl Display, problems: &mut Problems<'_>) {
         problems.add(self.at, &self.key, what);
@@ -173,32 +182,35 @@ impl<'t, 'i> Field<'t, 'i> {
         }
     }
 
-    /// An amount of US dollars up to `max`, in millionths.
-    pub(crate) fn usd(&self, max: u64, problems: &mut Problems<'_>) -> Option<u64> {
+    /// An amount of US dollars, in millionths.
+    pub(crate) fn usd(&self, problems: &mut Problems<'_>) -> Option<u64> {
         let text = match self.value {
             DeValue::Integer(number) if number.radix() == 10 => number.as_str(),
             DeValue::Float(number) => number.as_str(),
             _ => return self.wrong_type("an amount of US dollars, like 1.50", problems),
         };
-        match budget::parse_usd(text) {
-            Ok(micros) if micros <= max => Some(micros),
-            Ok(_) => {
-                self.wrong(format!("at most {} can be counted", usd(max)), problems);
-                None
-            }
-            Err(error) => {
-                self.wrong(error, problems);
-                None
-            }
-        }
+        budget::money(text).map_err(|error| self.wrong(error, problems)).ok()
     }
 
     /// A duration above zero, written as a string.
     pub(crate) fn duration(&self, problems: &mut Problems<'_>) -> Option<Duration> {
+        self.time(duration::parse_limit, problems)
+    }
+
+    /// A duration, zero included.
+    pub(crate) fn duration_or_zero(&self, problems: &mut Problems<'_>) -> Option<Duration> {
+        self.time(duration::parse, problems)
+    }
+
+    fn time(
+        &self,
+        parse: fn(&str) -> Result<Duration, DurationError>,
+        problems: &mut Problems<'_>,
+    ) -> Option<Duration> {
         let DeValue::String(text) = self.value else {
             return self.wrong_type("a string like \"30s\" (units: ms, s, m, h)", problems);
         };
-        duration::parse_limit(text).map_err(|error| self.wrong(error, problems)).ok()
+        parse(text).map_err(|error| self.wrong(error, problems)).ok()
     }
 
     /// A table, whose keys are named after `prefix`.

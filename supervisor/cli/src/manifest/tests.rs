@@ -13,7 +13,7 @@ fn parsed(text: &str, flags: &Flags) -> Result<Plan, Refused> {
 
 fn parsed_in(folder: &Path, text: &str, flags: &Flags) -> Result<Plan, Refused> {
     let mut problems = Problems::new("m.toml", text);
-    let plan = parse(text, folder, (flags, &|| Ok(Agents::default())), &mut problems);
+    let plan = parse(text, folder, (flags, &Config::default()), &mut problems);
     plan.filter(|_| problems.is_empty()).ok_or_else(|| problems.into())
 }
 
@@ -451,7 +451,7 @@ fn the_examples_of_this_repository_are_sound() {
     for file in examples.read_dir().unwrap() {
         let file = file.unwrap().path();
         if file.extension().is_some_and(|extension| extension == "toml") {
-            let plan = read(&file, &Flags::default()).unwrap();
+            let plan = read(&file, &Flags::default(), &Config::default()).unwrap();
             assert!(plan.tasks.len() > 1 && plan.description.is_some(), "{}", file.display());
             count += 1;
         }

@@ -156,3 +156,32 @@ fn a_budget_that_is_wrong_is_refused_at_its_place() {
         fanin: exit 2 (usage)
     "#]].assert_eq(&ended.stderr);
 }
+
+#[test]
+fn a_budget_of_the_command_line_binds_and_wins_over_that_of_a_manifest() {
+    let tasks = task("cost-0.30").repeat(3);
+    let folder = folder(&format!("concurrency = 1\n[budget]\nusd = 9\nsteps = 50\nestimate = 0.10\n{tasks}"));
+    let ended = run(folder.path(), &["m.toml", "--json", "--budget", "usd=0.70,estimate=0.30"]);
+    assert!(ended.stderr.contains("fanin: budget 0.70 USD, 50 steps;"), "{}", ended.stderr);
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(ends(&document), ["completed - -", "completed - -", "error budget usd"]);
+    let ended = run(folder.path(), &["true", "--budget", "usd=1"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.starts_with("error: --budget: nothing would ever count"), "{}", ended.stderr);
+    let ended = run(folder.path(), &["sleep 600", "--budget", "time=200ms", "--json"]);
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(ends(&document), ["error budget time"]);
+}
+
+#[test]
+fn a_budget_that_is_configured_is_for_tasks_that_it_can_bind() {
+    let folder = folder(&task("cost-0.75 hangs"));
+    let file = folder.path().join("fanin.toml");
+    let config = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{config}[budget]\nusd = 0.50\n")).unwrap();
+    let ended = run(folder.path(), &["m.toml", "--json"]);
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(ends(&document), ["error budget usd"]);
+    let ended = run(folder.path(), &["true"]);
+    assert_eq!((ended.code, ended.stderr.contains("budget")), (Some(0), false), "{}", ended.stderr);
+}

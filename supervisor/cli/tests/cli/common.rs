@@ -12,16 +12,7 @@ use std::time::{Duration, Instant};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What would change how `fanin` behaves, from wherever these tests are run.
-const SURROUNDINGS: [&str; 8] = [
-    "NO_COLOR",
-    "CI",
-    "GITHUB_ACTIONS",
-    "GITHUB_STEP_SUMMARY",
-    "FANIN_PARENT",
-    "FANIN_DEPENDENCIES",
-    "FANIN_RIGHTS",
-    "TERM_PROGRAM",
-];
+const SURROUNDINGS: [&str; 5] = ["NO_COLOR", "CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "TERM_PROGRAM"];
 
 /// `fanin` with these words, to be run in `folder`. What it keeps goes below that, where the folder is the test's own: none
 /// hears of another's crash.
@@ -36,6 +27,10 @@ pub(crate) fn fanin(folder: &Path, words: &[&str]) -> Command {
     } else {
         concat!(env!("CARGO_TARGET_TMPDIR"), "/state").into()
     };
+    let ours = std::env::vars_os().map(|(name, _)| name);
+    for name in ours.filter(|name| name.to_string_lossy().starts_with("FANIN_")) {
+        command.env_remove(name);
+    }
     command.env("FANIN_STATE_DIR", state).env("XDG_CONFIG_HOME", folder.join(".config"));
     for name in SURROUNDINGS {
         command.env_remove(name);

@@ -9,6 +9,8 @@ mod budgets;
 #[cfg(test)]
 mod common;
 #[cfg(test)]
+mod config;
+#[cfg(test)]
 mod damaged;
 #[cfg(test)]
 mod demo;
@@ -24,6 +26,8 @@ mod json;
 mod junit;
 #[cfg(test)]
 mod large;
+#[cfg(test)]
+mod logs;
 #[cfg(test)]
 mod manifests;
 #[cfg(test)]

@@ -396,6 +396,16 @@ fn tasks_are_refused_as_those_of_a_manifest_are() {
         (json!({ "agent": "claude", "prompt": "go", "rights": "root" }), "rights: use \"read-only\""),
         (json!({ "agent": "claude", "prompt": "go", "shell": "a" }), "agent: `shell` is there as well"),
         (json!({ "shell": "a", "prompt": "go" }), "prompt: it is for a task with an `agent`"),
+        (json!({ "shell": "a", "budget": {} }), "budget: is empty; write { \"usd\": 1.5 }"),
+        (json!({ "shell": "a", "budget": { "usd": 1 } }), "budget: nothing would ever count for it"),
+        (json!({ "shell": "a", "budget": { "usdd": 1 } }), "unknown field `usdd`"),
+        (json!({ "shell": "a", "budget": { "time": "2d" } }), "budget.time: `2d` is no duration"),
+        (json!({ "shell": "a", "budget": { "steps": 1.5 } }), "budget.steps: `1.5` is no whole number"),
+        (json!({ "shell": "a", "budget": { "usd": -1 } }), "budget.usd: `-1` is no amount of US dollars"),
+        (
+            json!({ "agent": "claude", "prompt": "go", "budget": { "usd": 1, "estimate": 2 } }),
+            "budget.estimate: nothing would ever start: 2.00 USD is more than `usd` (1.00 USD)",
+        ),
     ] {
         let said = agent.call("subagent", &task);
         let message = said["error"]["message"].as_str().unwrap_or_else(|| panic!("{words}: {said}"));
@@ -502,15 +512,55 @@ fn what_agents_have_used_is_told_of_each_and_of_all() {
 }
 
 #[test]
-fn a_configuration_that_is_wrong_keeps_agents_away_and_nothing_else() {
+fn a_budget_of_a_call_and_of_a_task_bind_as_those_of_a_manifest_do() {
+    let folder = crate::budgets::folder("");
+    let mut agent = Agent::begun(folder.path());
+    let costly = json!({ "agent": "worker", "prompt": "cost-0.30" });
+    let budget = json!({ "usd": 0.5, "estimate": 0.3 });
+    let said = agent.call("task_parallel", &json!({ "tasks": [costly, costly, costly], "budget": budget }));
+    let ends = |said: &Value| {
+        let tasks = said["results"][0]["tasks"].as_array().unwrap_or_else(|| panic!("{said}"));
+        let end = |task: &Value| task["cause"].as_str().unwrap_or("-").to_owned();
+        tasks.iter().map(end).collect::<Vec<_>>()
+    };
+    assert_eq!(ends(&said), ["-", "budget", "budget"], "{said}");
+    let own = json!({ "agent": "worker", "prompt": "cost-0.30", "budget": { "usd": 0.2, "estimate": 0.2 } });
+    let said = agent.call("subagent", &own);
+    assert_eq!(said["results"][0]["tasks"][0]["used"], "cost 0.30 USD, 1 steps", "{said}");
+    let unbound = json!({ "tasks": [{ "shell": "a" }, { "shell": "b" }], "budget": { "usd": 1 } });
+    let said = agent.call("task_parallel", &unbound);
+    assert_eq!(said["error"]["code"], "bad_tasks", "{said}");
+    assert!(said["error"]["message"].as_str().unwrap().starts_with("budget: nothing would ever"), "{said}");
+}
+
+#[test]
+fn a_budget_that_is_configured_binds_all_that_an_agent_launches() {
+    let folder = crate::budgets::folder("");
+    let file = folder.path().join("fanin.toml");
+    let config = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{config}[budget]\nusd = 0.50\nestimate = 0.30\n")).unwrap();
+    let mut agent = Agent::begun(folder.path());
+    let costly = json!({ "agent": "worker", "prompt": "cost-0.30" });
+    let first = agent.call("subagent", &costly);
+    assert_eq!(first["results"][0]["tasks"][0]["status"], "completed", "{first}");
+    let second = agent.call("subagent", &costly);
+    assert_eq!(second["results"][0]["tasks"][0]["cause"], "budget", "{second}");
+    // Nothing is expected of a command.
+    let third = agent.call("subagent", &json!({ "shell": "true" }));
+    assert_eq!(third["results"][0]["tasks"][0]["status"], "completed", "{third}");
+}
+
+#[test]
+fn a_configuration_that_is_wrong_launches_nothing_and_is_told_to_the_agent() {
     let folder = tempdir().unwrap();
     fs::write(folder.path().join("fanin.toml"), "[agents.mine]\nkind = 7\n").unwrap();
     let mut agent = Agent::begun(folder.path());
-    let said = agent.call("subagent", &json!({ "shell": "echo hi" }));
-    assert_eq!(said["results"][0]["tasks"][0]["output"], "hi\n");
-    let error = agent.call("subagent", &json!({ "agent": "opencode", "prompt": "go" }))["error"].clone();
-    assert_eq!(error["code"], "bad_arguments");
-    assert!(error["message"].as_str().unwrap().contains("fanin.toml:2"), "{error}");
+    for task in [json!({ "shell": "echo hi" }), json!({ "agent": "opencode", "prompt": "go" })] {
+        let error = agent.call("subagent", &task)["error"].clone();
+        assert_eq!(error["code"], "bad_arguments");
+        assert!(error["message"].as_str().unwrap().contains("fanin.toml:2"), "{error}");
+    }
+    assert!(!folder.path().join(".state").exists(), "nothing was started");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use fanin_mcp::{Goodbye, Host, Problem, ServeError, StartFailed, Task, serve};
+use fanin_mcp::{Amounts, Goodbye, Host, Made, Problem, ServeError, StartFailed, Task, serve};
 use fanin_protocol::SessionId;
 use fanin_supervisor::{JobError, JobOutput, JobSpec, RunContext, Supervisor};
 use serde_json::{Value, json};
@@ -31,17 +31,18 @@ pub(crate) struct Scripted {
 pub(crate) struct Shared(pub(crate) Arc<Scripted>);
 
 impl Host for Shared {
-    fn jobs(&self, tasks: Vec<Task>) -> Result<Vec<JobSpec>, Vec<Problem>> {
+    fn jobs(&self, tasks: Vec<Task>, _: Option<Amounts>) -> Result<Made, Vec<Problem>> {
         let job = |(index, task): (usize, Task)| {
             let shell = task.shell.unwrap_or_default();
             if shell.contains("nonsense") {
                 let what = "is nonsense".to_owned();
-                return Err(vec![Problem { index, key: "shell".to_owned(), what }]);
+                return Err(vec![Problem { index: Some(index), key: "shell".to_owned(), what }]);
             }
             let label = task.id.unwrap_or_else(|| format!("task_{}", index + 1));
             Ok(JobSpec::run(label, move |context| script(shell, context)))
         };
-        tasks.into_iter().enumerate().map(job).collect()
+        let jobs = tasks.into_iter().enumerate().map(job).collect::<Result<_, _>>()?;
+        Ok(Made { jobs, ..Made::default() })
     }
 
     async fn start(&self) -> Result<Supervisor, StartFailed> {
