@@ -2,6 +2,8 @@
 //! listens it costs one look for each batch. It tells no prompt, argument, output or failure text, unless the builder was
 //! told to, and decides nothing.
 
+use std::fmt;
+
 use fanin_protocol::limits::LOG_CONTENT_BYTES_MAX;
 use fanin_protocol::{CommandLine, Entry, Fence, Record, Spec, Status, text};
 use tracing::{Level, Span};
@@ -67,13 +69,13 @@ fn tell_one(entry: &Entry, has_content: bool) {
             info,
             entry,
             "taken",
-            by = debug(taken.by),
+            by = word(taken.by),
             keys = debug(&taken.keys),
             results = taken.results.len()
         ),
         Record::LimitsSet(_) => line!(info, entry, "limits set"),
-        Record::Note(note) => line!(info, entry, "note", code = debug(note.code), value = note.value),
-        Record::ToolPart(part) => line!(trace, entry, "part", tool = &*part.name, state = debug(part.state)),
+        Record::Note(note) => line!(info, entry, "note", code = word(note.code), value = note.value),
+        Record::ToolPart(part) => line!(trace, entry, "part", tool = &*part.name, state = word(part.state)),
         Record::Usage(usage) => line!(
             trace,
             entry,
@@ -127,7 +129,7 @@ fn tell_of_job(entry: &Entry, has_content: bool) {
             debug,
             entry,
             "run ended",
-            outcome = debug(ended.outcome),
+            outcome = word(ended.outcome),
             cause = ended.cause.map(display),
             code = ended.code.map(display),
             failure = shown(ended.message.as_deref()),
@@ -148,6 +150,18 @@ fn tell_of_job(entry: &Entry, has_content: bool) {
         | Record::LimitsSet(_)
         | Record::Note(_) => {}
     }
+}
+
+/// The name on the wire of a variant without content.
+fn word(variant: impl fmt::Debug) -> String {
+    let mut word = String::new();
+    for c in format!("{variant:?}").chars() {
+        if c.is_ascii_uppercase() && !word.is_empty() {
+            word.push('_');
+        }
+        word.push(c.to_ascii_lowercase());
+    }
+    word
 }
 
 /// What a job shall do, in its launcher's words.

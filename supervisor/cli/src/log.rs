@@ -87,8 +87,24 @@ struct Lines {
     stderr: Stderr,
 }
 
-/// The fields of a span, with those that were recorded later.
-struct Fields(Map<String, Value>);
+/// The fields of a span or an event, in the order in which they were told; each name once.
+#[derive(Clone, Default)]
+struct Fields(Vec<(&'static str, Value)>);
+
+impl Fields {
+    fn set(&mut self, name: &'static str, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = value,
+            None => self.0.push((name, value)),
+        }
+    }
+
+    /// What happened, taken out.
+    fn message(&mut self) -> Option<Value> {
+        let place = self.0.iter().position(|(name, _)| *name == MESSAGE)?;
+        Some(self.0.remove(place).1)
+    }
+}
 
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
@@ -100,25 +116,25 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut fields = Map::new();
+        let mut fields = Fields::default();
         attributes.record(&mut Seen { fields: &mut fields, stderr: &self.stderr });
         if let Some(span) = context.span(id) {
-            span.extensions_mut().insert(Fields(fields));
+            span.extensions_mut().insert(fields);
         }
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        if let Some(Fields(fields)) = span.extensions_mut().get_mut() {
+        if let Some(fields) = span.extensions_mut().get_mut() {
             values.record(&mut Seen { fields, stderr: &self.stderr });
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut fields = Map::new();
+        let mut fields = Fields::default();
         for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
             if let Some(Fields(of_span)) = span.extensions().get() {
-                fields.extend(of_span.clone());
+                of_span.iter().for_each(|(name, value)| fields.set(name, value.clone()));
             }
         }
         event.record(&mut Seen { fields: &mut fields, stderr: &self.stderr });
@@ -135,23 +151,23 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
 /// The key under which what happened is said.
 const MESSAGE: &str = "message";
 
-fn json(at: String, metadata: &Metadata<'_>, mut fields: Map<String, Value>) -> String {
+fn json(at: String, metadata: &Metadata<'_>, mut fields: Fields) -> String {
     let mut line = Map::new();
     line.insert("ts".to_owned(), at.into());
     line.insert("level".to_owned(), word(*metadata.level()).into());
     line.insert("target".to_owned(), metadata.target().into());
-    line.extend(fields.remove_entry(MESSAGE));
-    line.extend(fields);
+    line.extend(fields.message().map(|message| (MESSAGE.to_owned(), message)));
+    line.extend(fields.0.into_iter().map(|(name, value)| (name.to_owned(), value)));
     Value::Object(line).to_string()
 }
 
-fn text(at: &str, metadata: &Metadata<'_>, mut fields: Map<String, Value>) -> String {
+fn text(at: &str, metadata: &Metadata<'_>, mut fields: Fields) -> String {
     let mut line = format!("{at} {:5} {}:", word(*metadata.level()), metadata.target());
-    if let Some(Value::String(message)) = fields.remove(MESSAGE) {
+    if let Some(Value::String(message)) = fields.message() {
         line.push(' ');
         line.push_str(&fanin_protocol::text::one_line(&message));
     }
-    for (name, value) in fields {
+    for (name, value) in fields.0 {
         let shown = match value {
             Value::String(text) if is_plain(&text) => text,
             other => other.to_string(),
@@ -178,13 +194,13 @@ const fn word(level: Level) -> &'static str {
 
 /// Takes fields down, without secrets.
 struct Seen<'s> {
-    fields: &'s mut Map<String, Value>,
+    fields: &'s mut Fields,
     stderr: &'s Stderr,
 }
 
 impl Seen<'_> {
     fn put(&mut self, field: &Field, value: impl Into<Value>) {
-        self.fields.insert(field.name().to_owned(), value.into());
+        self.fields.set(field.name(), value.into());
     }
 }
 

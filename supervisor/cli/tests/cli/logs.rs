@@ -106,6 +106,16 @@ fn no_prompt_argument_variable_or_output_is_in_logs_events_or_standard_error() {
             ended.stderr
         );
         assert_eq!(found(&ended.stderr), Vec::<&str>::new(), "{}", ended.stderr);
+        if format == "json" {
+            // What a runner tells has the ids of its run.
+            let lines = lines(&ended.stderr);
+            let of =
+                |message: &str| lines.iter().filter(|line| line["message"] == message).collect::<Vec<_>>();
+            let prompted = of("prompted")[0];
+            let started = of("started").into_iter().find(|line| line["run"] == prompted["run"]).unwrap();
+            assert_eq!((&started["job"], &started["lifetime"]), (&prompted["job"], &prompted["lifetime"]));
+            assert_eq!((&prompted["session"], &prompted["bytes"]), (&"run".into(), &26.into()));
+        }
         for words in [&["events"][..], &["events", "--json"]] {
             let events = with(folder.path(), words, &variables);
             assert!(events.stdout.contains("group.fired"), "{}", events.stderr);

@@ -249,6 +249,8 @@ pub(crate) async fn ask(
     prompt: String,
 ) -> Result<(StopReason, bool), Trouble> {
     const METHOD: &str = "session/prompt";
+    // Its text is nobody's business.
+    tracing::debug!(bytes = prompt.len(), "prompted");
     let request = PromptRequest::new(session.clone(), vec![prompt.into()]);
     let mut answer = pin!(agent.send_request(request).block_task());
     tokio::select! {
