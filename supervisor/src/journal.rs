@@ -153,6 +153,13 @@ pub struct Batch {
     pub outputs: Vec<OutputChange>,
 }
 
+impl Batch {
+    /// True where there is nothing to commit.
+    pub const fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.rows.is_empty() && self.outputs.is_empty()
+    }
+}
+
 /// What a store holds when it is opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Opened {

@@ -248,7 +248,7 @@ impl Writer {
     }
 
     /// Commits a batch, again and again while there is no room. Stops are let out without waiting for it, and what was
-    /// put out is left for later (ST-9).
+    /// put out is left for later (ST-9). Where there is nothing to commit all that was decided before is on disk.
     fn commit(
         &mut self,
         core: &Arc<Core>,
@@ -258,7 +258,7 @@ impl Writer {
     ) -> Result<(), JournalError> {
         let decided = batch.outputs.len();
         batch.outputs.extend(unsaved.iter_mut().flat_map(|part| std::mem::take(&mut part.changes)));
-        loop {
+        while !batch.is_empty() {
             let full = match self.journal.append(&batch) {
                 Err(error @ JournalError::Full(_)) => error,
                 done => return done,
@@ -271,16 +271,13 @@ impl Writer {
                 for part in unsaved.drain(..) {
                     self.store.put_out(&part.left());
                 }
-                let Batch { records, rows, outputs, .. } = &batch;
-                if records.is_empty() && rows.is_empty() && outputs.is_empty() {
-                    return Ok(());
-                }
                 continue;
             }
             while self.store.bell.wait_for(FULL_RETRY) {
                 core.take_stops().into_iter().for_each(|act| core.carry_out(act));
             }
         }
+        Ok(())
     }
 
     /// Nothing new is taken on, and a record says so; not again and again where a disk is at the edge.

@@ -212,6 +212,44 @@ async fn what_must_be_kept_first_is_waited_for() {
     soon(supervisor.shutdown()).await;
 }
 
+// C-3: an answer that brings no record costs no commit, and overtakes none.
+#[tokio::test]
+async fn an_answer_without_records_costs_no_commit() {
+    let (held, supervisor, session) = start_held().await;
+    let gate = Gate::new();
+    let group = session.fan_out([gated("a", &gate)]).await.unwrap();
+    held.hold();
+    let before = held.count();
+    gate.open();
+    held.asked(before + 1).await;
+    let mut wake = Box::pin(session.next_wake());
+    assert!(futures_pending(&mut wake), "it was told before the commit of what it says");
+    held.let_go();
+    for _ in 0..3 {
+        // One that is dropped is given back, and offered again.
+        let offered = soon(wake).await.unwrap();
+        assert_eq!(offered.result().group, *group.id());
+        drop(offered);
+        wake = Box::pin(session.next_wake());
+    }
+    let offered = soon(wake).await.unwrap();
+    assert_eq!(held.count(), before + 1, "what brought no record was committed");
+    let mut next = Box::pin(session.next_wake());
+    assert!(futures_pending(&mut next), "one wake was offered to two");
+    held.hold();
+    let mut later = Box::pin(supervisor.session("later"));
+    assert!(futures_pending(&mut later));
+    held.asked(before + 2).await;
+    drop(offered);
+    assert!(futures_pending(&mut next), "an answer overtook the commit that was decided before it");
+    held.let_go();
+    soon(soon(next).await.unwrap().ack()).await.unwrap();
+    soon(later).await.unwrap();
+    assert_eq!(held.count(), before + 3);
+    assert!(!held.0.state.lock().batches.iter().any(Batch::is_empty));
+    soon(supervisor.shutdown()).await;
+}
+
 /// Polls once.
 fn futures_pending<F: Future + Unpin>(future: &mut F) -> bool {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
