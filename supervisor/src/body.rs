@@ -93,8 +93,10 @@ pin_project! {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
             if let Err(panic) = clear(this.stage) {
-                // The run was stopped: how its destructor went changes nothing of that (J-19).
-                tracing::warn!(text = %text_of(panic), "a job's destructor panicked while the job was stopped");
+                // The run was stopped: how its destructor went changes nothing of that (J-19). Its text is the job's, and
+                // no line of ours (SEC-6).
+                discard_panic(panic);
+                tracing::warn!(job = %this.cell.job, "a job's destructor panicked while the job was stopped");
             }
             drop(this.guard.take());
             this.cell.core().scope.tasks().leave();
@@ -172,18 +174,24 @@ fn clear<F, Fut>(mut stage: Pin<&mut Stage<F, Fut>>) -> Result<(), Box<dyn Any +
 /// Drops a body that never started. Its destructor is anybody's code: a panic of it ends nothing but itself.
 pub(crate) fn discard<T>(body: T) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(body))) {
-        tracing::warn!(text = %text_of(panic), "the destructor of a job that never started panicked");
+        discard_panic(panic);
+        tracing::warn!("the destructor of a job that never started panicked");
     }
 }
 
 /// The text of a panic, whose payload is gone after it.
 fn text_of(panic: Box<dyn Any + Send>) -> String {
     let text = panic_text(&*panic);
+    discard_panic(panic);
+    text
+}
+
+/// Drops what a panic was thrown with.
+fn discard_panic(panic: Box<dyn Any + Send>) {
     // A payload may panic when it is dropped, and so may that one's: the second is left where it is.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(again);
     }
-    text
 }
 
 /// A panic's text, cut to what a screen shows (SC-7).

@@ -86,8 +86,8 @@ it and has no {} is taken as it is. Beside \\, $(...), ${...}, backquotes, # or 
 The shell that fanin starts never reads the line as code; a command that starts a shell of its own may (sh -c \"... {}\",
 ssh, eval). Write -- before {} where a line may begin with a dash: --each 'wc -l -- {}'. Empty lines are skipped.
 
-A run is kept in $FANIN_STATE_DIR, else $XDG_STATE_HOME/fanin, else ~/.local/state/fanin, readable for you alone: its
-plan with the variables given here before the first task starts, its result at the end; the newest 100, for 14 days. Where
+A run is kept in $FANIN_STATE_DIR, else state_dir of your fanin.toml, else $XDG_STATE_HOME/fanin, else
+~/.local/state/fanin, readable for you alone: its plan with the variables given here before the first task starts, its result at the end; the newest 100, for 14 days. Where
 something did not complete, the last line on standard error is the command that runs it again. What completed is not run
 again; it is carried into the new result as it was. Tasks run where they ran, with the environment of now.
 
