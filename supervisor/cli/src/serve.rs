@@ -1,5 +1,7 @@
 //! `fanin serve`: the service of the shared store. It puts the parts together, owns the store, and ends in order.
 
+mod notify;
+
 use std::env;
 use std::fs;
 use std::io::{self, Write as _};
@@ -26,6 +28,7 @@ use crate::file;
 use crate::nested;
 use crate::plan::Refused;
 use crate::prepare;
+use crate::serve::notify::Notify;
 use crate::signals::{Demand, Escalation, Signal, Signals};
 use crate::stderr::Stderr;
 
@@ -136,7 +139,9 @@ pub(crate) async fn run(prepared: Prepared, signals: Signals, stderr: &Stderr) -
         identify: Box::new(origin),
     };
     let service = Service::new(supervisor.clone(), options)?;
+    let notify = Notify::of_environment().map_err(ServiceError::Told)?;
     ready(&folder, &socket).map_err(ServiceError::Told)?;
+    notify.ready();
     let serving = Serving {
         supervisor,
         service,
@@ -145,6 +150,7 @@ pub(crate) async fn run(prepared: Prepared, signals: Signals, stderr: &Stderr) -
         escalation: Escalation::default(),
         drain,
         stderr,
+        notify,
     };
     serving.until_the_end(listener, place).await;
     Ok(Exit::Done)
@@ -204,11 +210,13 @@ struct Serving<'s> {
     escalation: Escalation,
     drain: Duration,
     stderr: &'s Stderr,
+    notify: Notify,
 }
 
 impl Serving<'_> {
     async fn until_the_end(mut self, listener: Listener, place: Place) {
         self.serve(&listener).await;
+        self.notify.stopping();
         // While the store is still ours: what another service has put there by then must stay.
         drop((place, listener));
         self.stop().await;
@@ -234,6 +242,7 @@ impl Serving<'_> {
                     until = Some(self.begin_drain(stop.drain.unwrap_or(self.drain)));
                 }
                 () = self.supervisor.drained(), if is_draining => return,
+                () = self.notify.beat(&self.supervisor) => {}
                 () = sleep_until(until.unwrap_or_else(Instant::now)), if is_draining => return,
             }
         }
@@ -262,6 +271,7 @@ impl Serving<'_> {
                     Some(Demand::Kill) => self.supervisor.stop_and_keep(Duration::ZERO),
                 },
                 Some(_) = self.clients.join_next(), if !self.clients.is_empty() => {}
+                () = self.notify.beat(&self.supervisor) => {}
             }
         }
     }

@@ -120,6 +120,15 @@ impl Running {
         }
     }
 
+    /// The next line of standard output; `None` at its end.
+    pub(crate) fn line(&mut self) -> Option<String> {
+        match self.stdout.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(mpsc::RecvTimeoutError::Disconnected) => None,
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("no line in: {}", self.seen),
+        }
+    }
+
     /// Its process.
     #[cfg(target_os = "linux")]
     pub(crate) fn id(&self) -> u32 {

@@ -51,6 +51,8 @@ mod run;
 #[cfg(test)]
 mod sanitize;
 #[cfg(test)]
+mod serve;
+#[cfg(test)]
 mod signals;
 #[cfg(test)]
 mod stores;

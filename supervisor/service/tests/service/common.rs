@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use fanin_client::{Client, Connect, Connecting, Halves, LaunchCall, NewJob, OpenSession, Options};
 use fanin_protocol::wire::{self, Asked, Call, Hello, Request, Told, VERSIONS, Welcomed};
 use fanin_protocol::{CommandSpec, SessionId};
-use fanin_service::{Origin, Peer, Service};
+use fanin_service::{Identify, Origin, Peer, Service};
 use fanin_supervisor::testing::{FakeRunner, Gate, script};
 use fanin_supervisor::{Builder, Supervisor};
 use serde::Serialize;
@@ -26,24 +26,35 @@ pub(crate) async fn served() -> Served {
     served_with(Supervisor::builder()).await
 }
 
+/// As [`served`], to clients that are processes of which this is said.
+pub(crate) async fn served_to(identify: impl Fn(u32) -> Origin + Send + Sync + 'static) -> Served {
+    served_as(Supervisor::builder(), Box::new(identify)).await
+}
+
 pub(crate) async fn served_with(builder: Builder) -> Served {
+    served_as(builder, Box::new(|_| Origin::default())).await
+}
+
+async fn served_as(builder: Builder, identify: Box<Identify>) -> Served {
     let gate = Gate::new();
     let runner = FakeRunner::commands()
         .on("slow", script().held_by(&gate).completes("at last"))
         .otherwise(script().completes("done"));
     let supervisor = builder.runner(runner.clone()).start().await.unwrap();
-    let options = fanin_service::Options {
-        program: "fanin test".to_owned(),
-        since_ms: 1,
-        identify: Box::new(|_| Origin::default()),
-    };
+    let options = fanin_service::Options { program: "fanin test".to_owned(), since_ms: 1, identify };
     let service = Service::new(supervisor.clone(), options).unwrap();
     Served { supervisor, service, runner, gate }
 }
 
 impl Served {
     pub(crate) fn client(&self) -> Client {
-        client(&self.service)
+        self.client_of(Peer::Own)
+    }
+
+    /// A client that is this process.
+    pub(crate) fn client_of(&self, peer: Peer) -> Client {
+        let options = Options { program: "a test".to_owned(), token: None };
+        Client::new(Pipe(self.service.clone(), peer), options)
     }
 
     /// A client that speaks in bytes, behind the handshake.
@@ -57,23 +68,18 @@ impl Served {
 
     /// A client that has said nothing yet.
     pub(crate) fn stranger(&self) -> Raw {
-        Raw { stream: connect(&self.service), come: BytesMut::new() }
+        Raw { stream: connect(&self.service, Peer::Own), come: BytesMut::new() }
     }
-}
-
-pub(crate) fn client(service: &Service) -> Client {
-    let options = Options { program: "a test".to_owned(), token: None };
-    Client::new(Pipe(service.clone()), options)
 }
 
 /// The way to a service in this process.
 #[derive(Debug)]
-pub(crate) struct Pipe(pub(crate) Service);
+pub(crate) struct Pipe(Service, Peer);
 
 impl Connect for Pipe {
     fn connect(&self) -> Connecting<'_> {
         Box::pin(async {
-            let (reader, writer) = split(connect(&self.0));
+            let (reader, writer) = split(connect(&self.0, self.1));
             let halves: Halves = (Box::new(reader), Box::new(writer));
             Ok(halves)
         })
@@ -84,10 +90,10 @@ impl Connect for Pipe {
     }
 }
 
-fn connect(service: &Service) -> DuplexStream {
+fn connect(service: &Service, peer: Peer) -> DuplexStream {
     let (ours, theirs) = duplex(PIPE);
     let service = service.clone();
-    tokio::spawn(async move { service.serve(split(theirs), Peer::Own).await });
+    tokio::spawn(async move { service.serve(split(theirs), peer).await });
     ours
 }
 
