@@ -9,4 +9,6 @@ mod common;
 #[cfg(test)]
 mod ends;
 #[cfg(test)]
+mod python;
+#[cfg(test)]
 mod streams;
