@@ -23,7 +23,7 @@ use settings::{Origin, Settings, TABLES, keys_of};
 
 /// The table of agents.
 const AGENTS: &str = "agents";
-const AGENT_KEYS: [&str; 5] = ["kind", "command", "pass", "env", "rights"];
+const AGENT_KEYS: [&str; 6] = ["kind", "command", "pass", "env", "rights", "modes"];
 
 /// All that is configured.
 #[derive(Debug, Clone, Default)]
@@ -211,10 +211,26 @@ fn agent(field: &Field<'_, '_>, known: Option<&Agent>, problems: &mut Problems<'
     if let Some(rights) = section.field("rights").and_then(|field| rights(&field, problems)) {
         agent.rights = rights;
     }
+    if let Some(field) = section.field("modes") {
+        modes(&field, &mut agent, problems);
+    }
     if let Err((key, problem)) = agent.check() {
         problems.add(section.place(key), key, problem);
     }
     Some(agent)
+}
+
+/// The mode of the agent's sessions for each of the rights that is named; an empty one stands for none.
+fn modes(field: &Field<'_, '_>, agent: &mut Agent, problems: &mut Problems<'_>) {
+    let Some(section) = field.section("modes.", "a table, such as { read-only = \"ask\" }", problems) else {
+        return;
+    };
+    section.refuse_unknown(&Rights::ALL.map(Rights::as_str), (&[], ""), problems);
+    for rights in Rights::ALL {
+        if let Some(mode) = section.field(rights.as_str()).and_then(|field| field.string(problems)) {
+            *agent = agent.clone().modes(rights, Some(mode).filter(|mode| !mode.is_empty()));
+        }
+    }
 }
 
 /// One of the three.
@@ -279,13 +295,18 @@ mod tests {
         let (was, is) = (known.find("opencode").unwrap(), agents.find("opencode").unwrap());
         assert_eq!(*is, was.clone().rights(Rights::Edit).pass(["MY_KEY"]).env("A", "1"));
         assert_eq!(agents.find("claude"), known.find("claude"));
+        let agents = parsed("[agents.codex]\nmodes = { edit = \"agent\", full = \"\" }\n").unwrap();
+        let modes = &agents.find("codex").unwrap().modes;
+        let expected = [vec!["read-only"], vec!["agent"], vec![]];
+        assert_eq!(modes.values().collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
     }
 
     #[test]
     fn all_that_is_wrong_is_told_with_its_place() {
         let problems = parsed(
             "agent = 1\n[agents]\nx = 1\n[agents.a]\nkind = \"mcp\"\n[agents.b]\nkind = \"command\"\ncommand = [\"x\"]\n\
-             [agents.c]\ncomand = [\"x\"]\nrights = \"root\"\n",
+             [agents.c]\ncomand = [\"x\"]\nrights = \"root\"\n\
+             [agents.d]\ncommand = [\"x\"]\nmodes = { read = \"a\", full = 1 }\n",
         );
         expect_test::expect![[r#"
             fanin.toml:1:1: agent: unknown key; did you mean `agents`?

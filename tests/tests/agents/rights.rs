@@ -107,3 +107,48 @@ async fn an_agent_has_no_files_and_terminals_of_ours() {
     let place = place().await;
     assert_eq!(text(&place.run("read").await), "read -32601");
 }
+
+/// A fake agent whose sessions have modes, and which is told these of them.
+fn with_modes(way: &str, modes: [&str; 3]) -> Agents {
+    let mut agent = fake(way);
+    for (rights, mode) in Rights::ALL.into_iter().zip(modes) {
+        // One that it never offers is passed over.
+        agent = agent.modes(rights, ["unheard-of", mode]);
+    }
+    agent.session_meta.insert("fake".to_owned(), 1.into());
+    Agents::none().with("agent", agent)
+}
+
+// Its own configuration can have it in a mode in which it asks nothing.
+#[tokio::test]
+async fn an_agent_with_modes_is_in_that_of_its_rights_before_it_is_asked() {
+    let place = place_of(with_modes("modal", ["asks", "edits", "does-all"])).await;
+    for (rights, mode) in Rights::ALL.into_iter().zip(["asks", "edits", "unset"]) {
+        let spec = AgentSpec::new("agent", "mode; say  ; meta").rights(rights);
+        let entry = place.ended(JobSpec::new("job", spec)).await;
+        assert_eq!(text(&entry), format!("{mode}{{\"fake\":1}}"), "{rights}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_has_no_mode_for_its_rights_is_asked_nothing_unless_it_may_do_all() {
+    for (way, mode, why) in
+        [("modal", "missing", "no mode `unheard-of` or `missing`"), ("stubborn", "asks", "not that one")]
+    {
+        let place = place_of(with_modes(way, [mode; 3])).await;
+        for rights in Rights::ALL {
+            let spec = AgentSpec::new("agent", "say asked").rights(rights);
+            let entry = place.ended(JobSpec::new("job", spec)).await;
+            if rights == Rights::Full {
+                assert_eq!(text(&entry), "asked", "{}", message(&entry));
+                continue;
+            }
+            assert_eq!((entry.summary().as_str(), text(&entry)), ("error{spawn handshake}", ""), "{rights}");
+            assert!(message(&entry).contains(why), "{}", message(&entry));
+        }
+    }
+    // One without modes is held by the answers to its questions.
+    let place = place_of(with_modes("well", ["asks"; 3])).await;
+    let spec = AgentSpec::new("agent", "say asked").rights(Rights::ReadOnly);
+    assert_eq!(text(&place.ended(JobSpec::new("job", spec)).await), "asked");
+}

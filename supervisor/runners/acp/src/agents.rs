@@ -63,6 +63,11 @@ pub struct Agent {
     pub env_by_rights: BTreeMap<Rights, BTreeMap<String, String>>,
     /// The same, in place of those, for one that we host as a parent: it may call our tools.
     pub env_as_parent: BTreeMap<Rights, BTreeMap<String, String>>,
+    /// Modes of its sessions that hold it to each of the rights: the first one that it offers is set before it is asked
+    /// anything.
+    pub modes: BTreeMap<Rights, Vec<String>>,
+    /// What its sessions are opened with as `_meta`: things that only this agent knows.
+    pub session_meta: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Agent {
@@ -76,6 +81,8 @@ impl Agent {
             rights: Rights::default(),
             env_by_rights: BTreeMap::new(),
             env_as_parent: BTreeMap::new(),
+            modes: BTreeMap::new(),
+            session_meta: serde_json::Map::new(),
         }
     }
 
@@ -102,6 +109,13 @@ impl Agent {
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(name.into(), value.into());
+        self
+    }
+
+    /// With modes of its sessions for these rights, the best one first.
+    #[must_use]
+    pub fn modes(mut self, rights: Rights, modes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.modes.insert(rights, modes.into_iter().map(Into::into).collect());
         self
     }
 
@@ -184,10 +198,35 @@ impl Default for Agents {
             opencode.env_by_rights.insert(rights, told(false).into());
             opencode.env_as_parent.insert(rights, told(true).into());
         }
-        let claude = Agent::acp(["claude-agent-acp"]).pass(["ANTHROPIC_*", "CLAUDE_*"]);
-        let codex = Agent::acp(["codex-acp"]).pass(["CODEX_*", "OPENAI_*"]);
-        Self::none().with("opencode", opencode).with("claude", claude).with("codex", codex)
+        Self::none().with("opencode", opencode).with("claude", claude()).with("codex", codex())
     }
+}
+
+/// Claude Code. In its mode `default` it asks before whatever changes something, also where its user has set another one.
+/// What would work on behind the end of a turn, or launch workers, is switched off: nobody hears of it then.
+fn claude() -> Agent {
+    let mut claude = Agent::acp(["claude-agent-acp"])
+        .pass(["ANTHROPIC_*", "CLAUDE_*"])
+        .env("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1")
+        .env("CLAUDE_CODE_DISABLE_CRON", "1")
+        .env("CLAUDE_CODE_DISABLE_WORKFLOWS", "1")
+        .modes(Rights::ReadOnly, ["default"])
+        .modes(Rights::Edit, ["acceptEdits", "default"])
+        .modes(Rights::Full, ["bypassPermissions", "default"]);
+    let options =
+        serde_json::json!({ "options": { "disallowedTools": ["Agent", "Task", "ScheduleWakeup"] } });
+    claude.session_meta.insert("claudeCode".to_owned(), options);
+    claude
+}
+
+/// Codex. Its modes are its sandboxes: in `read-only` it asks before each edit, which is allowed to one that may edit, and
+/// there is none for edits without commands. Its subagents are switched off.
+fn codex() -> Agent {
+    Agent::acp(["codex-acp", "-c", "features.multi_agent=false"])
+        .pass(["CODEX_*", "OPENAI_*"])
+        .modes(Rights::ReadOnly, ["read-only"])
+        .modes(Rights::Edit, ["read-only"])
+        .modes(Rights::Full, ["full-access", "agent-full-access"])
 }
 
 /// Keys of the model providers that opencode finds by these names.

@@ -3,9 +3,10 @@
 use agent_client_protocol::v1::schema::StopReason;
 use fanin_protocol::cause::Exit;
 use fanin_protocol::limits::MESSAGE_BYTES_MAX;
-use fanin_protocol::{Cause, Code, text};
-use fanin_supervisor::{Ending, Failure, JobOutput};
+use fanin_protocol::{Cause, Code, Rights, text};
+use fanin_supervisor::{Ending, Failure};
 
+use crate::listener::Said;
 use crate::program::Gone;
 use crate::talk::{Talked, Trouble};
 
@@ -15,10 +16,11 @@ pub(crate) fn of(
     fault: Option<&str>,
     was_prompted: bool,
     gone: Gone,
-    output: Option<JobOutput>,
+    said: Said,
 ) -> Ending {
+    let Said { output, denied, .. } = said;
     let failure = match talked {
-        Some(Talked::Answered { reason, was_cancelled }) => answered(reason, was_cancelled),
+        Some(Talked::Answered { reason, was_cancelled }) => answered(reason, was_cancelled, denied),
         Some(Talked::Unprompted(trouble)) => Some(unprompted(&trouble, fault, &gone)),
         Some(Talked::Broken(trouble)) => Some(broken(&trouble, fault, &gone)),
         None if was_prompted => Some(broken(&Trouble::Gone, fault, &gone)),
@@ -36,10 +38,10 @@ pub(crate) fn of(
 }
 
 /// What is wrong with a turn of a parent whose prompt was answered; `None` where that is nothing.
-pub(crate) fn of_turn(reason: StopReason, was_cancelled: bool, is_any: bool) -> Option<Failure> {
-    answered(reason, was_cancelled).or_else(|| {
+pub(crate) fn of_turn(reason: StopReason, was_cancelled: bool, said: &Said) -> Option<Failure> {
+    answered(reason, was_cancelled, said.denied).or_else(|| {
         let nothing = "the agent ended its turn without any output or tool call";
-        (!is_any).then(|| Failure::new(Cause::Failed, Some(Code::NoOutput), nothing))
+        (!said.is_any).then(|| Failure::new(Cause::Failed, Some(Code::NoOutput), nothing))
     })
 }
 
@@ -59,7 +61,7 @@ pub(crate) fn alone(trouble: &Trouble, was_prompted: bool) -> Failure {
     without_answer(trouble, None, &there, was_prompted)
 }
 
-fn answered(reason: StopReason, was_cancelled: bool) -> Option<Failure> {
+fn answered(reason: StopReason, was_cancelled: bool, denied: Option<Rights>) -> Option<Failure> {
     let failed = |code, words: &str| Some(Failure::new(Cause::Failed, code, words));
     match reason {
         // Whatever it says of a turn that we ended: it did not come to its end.
@@ -70,7 +72,13 @@ fn answered(reason: StopReason, was_cancelled: bool) -> Option<Failure> {
             failed(Some(Code::AgentLimit), "it reached its limit of model requests in one turn")
         }
         StopReason::Refusal => failed(Some(Code::Refusal), "it refused to go on"),
-        StopReason::Cancelled => failed(None, "it cancelled its turn, and nobody had asked for that"),
+        // Some have no answer that denies and lets them go on.
+        StopReason::Cancelled => match denied {
+            Some(needed) => {
+                failed(None, &format!("it ended its turn when it was denied what needs the right `{needed}`"))
+            }
+            None => failed(None, "it cancelled its turn, and nobody had asked for that"),
+        },
         _ => failed(Some(Code::Protocol), "it ended its turn for a reason that is not known"),
     }
 }
@@ -81,14 +89,16 @@ fn unprompted(trouble: &Trouble, fault: Option<&str>, gone: &Gone) -> Failure {
         Trouble::LoggedOut(_) => Code::AuthRequired,
         Trouble::Late { .. }
         | Trouble::Refused { .. }
+        | Trouble::Unheld(_)
         | Trouble::Gone
         | Trouble::Stopped
         | Trouble::Forced
         | Trouble::NotKept(_) => Code::Handshake,
     };
     let failure = Failure::new(Cause::Spawn, Some(code), words(trouble, fault, gone));
-    // Nobody has logged in by the next try either.
-    if code == Code::AuthRequired { failure } else { failure.before_start() }
+    // By the next try nobody has logged in, and the agent has no other modes.
+    let is_for_good = matches!(trouble, Trouble::LoggedOut(_) | Trouble::Unheld(_));
+    if is_for_good { failure } else { failure.before_start() }
 }
 
 fn broken(trouble: &Trouble, fault: Option<&str>, gone: &Gone) -> Failure {
@@ -111,6 +121,7 @@ pub(crate) fn words(trouble: &Trouble, fault: Option<&str>, gone: &Gone) -> Stri
         (Trouble::Late { to, limit }, _, _) => format!("the agent did not answer `{to}` within {limit:?}"),
         (Trouble::LoggedOut(text), _, _) => format!("the agent wants somebody to log in: {text}"),
         (Trouble::Refused { to, text }, _, _) => format!("the agent answered `{to}` with an error: {text}"),
+        (Trouble::Unheld(why), _, _) => why.clone(),
         (Trouble::Gone, _, Some(Exit::Status(status))) => {
             format!("the agent ended without an answer (exit status {status})")
         }
@@ -144,7 +155,7 @@ mod tests {
     }
 
     fn ending(talked: Option<Talked>, fault: Option<&str>, exit: Option<Exit>) -> Option<Failure> {
-        of(talked, fault, true, gone(exit), None).failure
+        of(talked, fault, true, gone(exit), Said::default()).failure
     }
 
     #[test]

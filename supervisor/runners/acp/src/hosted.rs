@@ -3,16 +3,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use agent_client_protocol::Agent;
 use agent_client_protocol::v1::ConnectionTo;
-use agent_client_protocol::v1::schema::{
-    LoadSessionRequest, McpServer, McpServerStdio, NewSessionRequest, SessionId,
-};
+use agent_client_protocol::v1::schema::{McpServer, McpServerStdio, SessionId};
 use fanin_protocol::limits::AGENT_IDLE;
 use fanin_protocol::{AgentSpec, Cause, Code};
-use fanin_supervisor::{Bound, Failure, JobOutput, StopSignal, StopStage, Voice};
+use fanin_supervisor::{Failure, JobOutput, StopSignal, StopStage, Voice};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
@@ -24,7 +21,7 @@ use crate::life::Life;
 use crate::listener::{Listener, Said};
 use crate::program::{Gone, Patience, Pipes, Program};
 use crate::run;
-use crate::talk::{self, Trouble};
+use crate::talk::{self, Place, Trouble};
 use crate::wire::Wire;
 
 /// A program that serves tools to the agent, over its standard input and output.
@@ -50,6 +47,8 @@ impl ToolServer {
                 format!("mcp__{server}__{tool}"),
                 format!("{server}/{tool}"),
                 format!("{server}.{tool}"),
+                // A title of Codex.
+                format!("Tool: {server}/{tool}"),
             ]
         };
         self.tools.iter().flat_map(of)
@@ -157,7 +156,14 @@ impl AcpRunner {
         let (asks, asked) = mpsc::channel(1);
         let host = Host {
             listener: Arc::new(listener),
-            place: Place { cwd, servers: servers.collect(), limit: self.answer_wait, bound },
+            place: Place {
+                cwd,
+                servers: servers.collect(),
+                meta: agent.session_meta.clone(),
+                modes: agent.modes.get(&rights).cloned().unwrap_or_default(),
+                limit: self.answer_wait,
+                bound,
+            },
             earlier: session.map(SessionId::new),
             session: None,
             asked,
@@ -271,15 +277,6 @@ async fn hold(mut program: Program, pipes: Pipes, host: Host, stop: Arc<StopSign
     Over { gone, fault: wire.fault().map(ToOwned::to_owned), was_forced }
 }
 
-/// What each session of the agent is opened with.
-struct Place {
-    cwd: PathBuf,
-    servers: Vec<McpServer>,
-    /// How long each step before a prompt may take.
-    limit: Duration,
-    bound: Bound,
-}
-
 /// The one who talks.
 struct Host {
     listener: Arc<Listener>,
@@ -322,23 +319,23 @@ impl Host {
     }
 
     async fn open(&mut self, agent: &ConnectionTo<Agent>) -> Result<(SessionId, Opened), Trouble> {
-        let Place { cwd, servers, limit, .. } = &self.place;
-        let can_load = talk::initialize(agent, *limit).await?.can_load;
+        let rights = self.listener.rights();
+        let can_load = talk::initialize(agent, self.place.limit).await?.can_load;
         if let Some(earlier) = self.earlier.take().filter(|_| can_load) {
             self.listener.replay(earlier.clone());
-            let request = LoadSessionRequest::new(earlier.clone(), cwd.clone()).mcp_servers(servers.clone());
-            match talk::load(agent, request, *limit).await {
-                Ok(()) => {
-                    self.listener.replayed();
-                    return Ok((earlier, Opened::Loaded));
-                }
+            let mut is_replayed = false;
+            let replayed = || {
+                is_replayed = true;
+                self.listener.replayed();
+            };
+            match self.place.load(agent, &earlier, rights, replayed).await {
+                Ok(()) => return Ok((earlier, Opened::Loaded)),
                 // It does not know it any more.
-                Err(Trouble::Refused { .. }) => self.listener.forget_replay(),
+                Err(Trouble::Refused { .. }) if !is_replayed => self.listener.forget_replay(),
                 Err(trouble) => return Err(trouble),
             }
         }
-        let request = NewSessionRequest::new(cwd.clone()).mcp_servers(servers.clone());
-        Ok((talk::open(agent, request, *limit).await?, Opened::New))
+        Ok((self.place.open(agent, rights).await?, Opened::New))
     }
 
     async fn prompt(
@@ -356,7 +353,7 @@ impl Host {
             },
         };
         let said = self.listener.finish();
-        let ended = asked.map(|(reason, was_cancelled)| ending::of_turn(reason, was_cancelled, said.is_any));
+        let ended = asked.map(|(reason, was_cancelled)| ending::of_turn(reason, was_cancelled, &said));
         (said, ended)
     }
 }

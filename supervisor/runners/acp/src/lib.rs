@@ -126,7 +126,7 @@ impl AcpRunner {
             (Way::Acp, _) => {
                 let started = marked(started, &context);
                 let held = (self.shim.as_deref(), self.answer_wait);
-                run::run(agent_spec, &started, rights, held, context).await
+                run::run((agent, agent_spec), &started, rights, held, context).await
             }
             (Way::Command, Some(commands)) => {
                 let commands = Arc::clone(commands);

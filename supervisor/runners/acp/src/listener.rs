@@ -51,6 +51,7 @@ struct Heard {
     /// It has said or done something in this run.
     is_heard: bool,
     questions: u64,
+    denied: Option<Rights>,
     used: Option<Used>,
     /// What the session has cost when this run began, and by now: an agent tells the sum of its session, and a run is
     /// charged for its own share of that.
@@ -75,12 +76,14 @@ struct Call {
 }
 
 /// What a run of an agent came to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Said {
     /// The last message, where there was one.
     pub(crate) output: Option<JobOutput>,
     /// There was any output, tool call or usage (J-23).
     pub(crate) is_any: bool,
+    /// The last thing that it asked for and was denied: what that needs.
+    pub(crate) denied: Option<Rights>,
 }
 
 impl Listener {
@@ -171,7 +174,8 @@ impl Listener {
         }
         self.tell_usage(&mut heard, true);
         heard.voice = None;
-        Said { output: heard.message.take().map(HeadTail::finish), is_any }
+        let denied = heard.denied.take();
+        Said { output: heard.message.take().map(HeadTail::finish), is_any, denied }
     }
 
     /// Takes in an update.
@@ -390,6 +394,7 @@ impl Listener {
         if may {
             question.complete();
         } else {
+            heard.denied = Some(needed);
             question.fail();
         }
         choose(&asked.options, may)

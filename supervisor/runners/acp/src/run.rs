@@ -8,20 +8,22 @@ use std::time::Duration;
 use fanin_protocol::{AgentSpec, Cause, CommandSpec, Rights};
 use fanin_supervisor::{Ending, Failure, RunContext, StopStage};
 
+use crate::agents::Agent;
 use crate::ending;
 use crate::life::Life;
 use crate::listener::Listener;
 use crate::program::{Patience, Program};
-use crate::talk::{Question, Talked, Trouble, talk};
+use crate::talk::{Place, Question, Talked, Trouble, talk};
 use crate::wire::Wire;
 
-/// Runs one task. `started` is the agent's program with what it is given, and `limit` that of each step before its prompt.
+/// Runs one task of an agent. `started` is its program with what it is given, and `limit` that of each step before its
+/// prompt.
 ///
 /// # Cancel safety
 ///
 /// Dropping the future kills the agent's processes at once.
 pub(crate) async fn run(
-    spec: &AgentSpec,
+    (agent, spec): (&Agent, &AgentSpec),
     started: &CommandSpec,
     rights: Rights,
     (shim, limit): (Option<&Path>, Duration),
@@ -45,7 +47,9 @@ pub(crate) async fn run(
     };
     let wire = Arc::new(Wire::default());
     let listener = Arc::new(Listener::new(Life::Run(context.clone()), rights, spec.output_bytes_max));
-    let question = Question { cwd, prompt: spec.prompt.clone(), limit, bound };
+    let (meta, modes) = (agent.session_meta.clone(), agent.modes.get(&rights).cloned().unwrap_or_default());
+    let place = Place { cwd, servers: Vec::new(), meta, modes, limit, bound };
+    let question = Question { place, prompt: spec.prompt.clone() };
     let talked = {
         let talk = talk(pipes, &wire, Arc::clone(&listener), question);
         program.while_talking(talk, context.forced()).await
@@ -58,7 +62,7 @@ pub(crate) async fn run(
     let patience = if is_done || !context.is_cancelled() { Patience::Done } else { Patience::Stopped };
     let gone = program.end(patience, context.forced()).await;
     let was_prompted = listener.is_following();
-    ending::of(talked, wire.fault(), was_prompted, gone, listener.finish().output)
+    ending::of(talked, wire.fault(), was_prompted, gone, listener.finish())
 }
 
 /// The folder of the session: a whole path, as the protocol wants it.

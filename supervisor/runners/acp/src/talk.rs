@@ -9,15 +9,16 @@ use std::time::Duration;
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
-    CancelNotification, ClientCapabilities, Implementation, InitializeRequest, LoadSessionRequest,
+    CancelNotification, ClientCapabilities, Implementation, InitializeRequest, LoadSessionRequest, McpServer,
     NewSessionRequest, PromptRequest, RequestPermissionRequest, RequestPermissionResponse, SessionId,
-    SessionNotification, StopReason,
+    SessionModeState, SessionNotification, SetSessionModeRequest, StopReason,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
     Agent, ByteStreams, Client, Error, ErrorCode, is_incoming_transport_closed, on_receive_notification,
     on_receive_request,
 };
+use fanin_protocol::Rights;
 use fanin_protocol::limits::AGENT_CANCEL_WAIT;
 use fanin_supervisor::Bound;
 use tokio::net::unix::pipe::Sender;
@@ -53,6 +54,8 @@ pub(crate) enum Trouble {
     LoggedOut(String),
     /// It answered that it cannot.
     Refused { to: &'static str, text: String },
+    /// Nothing would hold it to what it may do.
+    Unheld(String),
     /// Its output has ended, or its input is closed.
     Gone,
     /// The job was told to stop.
@@ -65,8 +68,19 @@ pub(crate) enum Trouble {
 
 /// One question to an agent and all that belongs to it.
 pub(crate) struct Question {
-    pub(crate) cwd: PathBuf,
+    pub(crate) place: Place,
     pub(crate) prompt: String,
+}
+
+/// What each session of an agent is opened with.
+pub(crate) struct Place {
+    pub(crate) cwd: PathBuf,
+    /// Tools for it.
+    pub(crate) servers: Vec<McpServer>,
+    /// What only this agent knows.
+    pub(crate) meta: serde_json::Map<String, serde_json::Value>,
+    /// Its modes that hold it to what it may do, the best one first.
+    pub(crate) modes: Vec<String>,
     /// How long each step before the prompt may take.
     pub(crate) limit: Duration,
     /// How to find the agent; its session is added.
@@ -150,11 +164,11 @@ fn streams(
 }
 
 async fn converse(agent: &ConnectionTo<Agent>, listener: &Listener, question: Question) -> Talked {
-    let Question { cwd, prompt, limit, bound } = question;
+    let Question { place, prompt } = question;
     let opened = async {
-        initialize(agent, limit).await?;
-        let session = open(agent, NewSessionRequest::new(cwd), limit).await?;
-        keep(listener, &session, bound).await?;
+        initialize(agent, place.limit).await?;
+        let session = place.open(agent, listener.rights()).await?;
+        keep(listener, &session, place.bound.clone()).await?;
         Ok(session)
     };
     let session = match unless_stopped(listener.life(), opened).await {
@@ -220,25 +234,75 @@ pub(crate) async fn initialize(agent: &ConnectionTo<Agent>, limit: Duration) -> 
     Ok(Greeted { name, can_load: answer.agent_capabilities.load_session })
 }
 
-/// Opens a session.
-pub(crate) async fn open(
-    agent: &ConnectionTo<Agent>,
-    request: NewSessionRequest,
-    limit: Duration,
-) -> Result<SessionId, Trouble> {
-    const METHOD: &str = "session/new";
-    let request = agent.send_request(request);
-    Ok(in_time(METHOD, limit, request.block_task()).await?.session_id)
-}
+impl Place {
+    /// Opens a session, in a mode for these rights.
+    pub(crate) async fn open(
+        &self,
+        agent: &ConnectionTo<Agent>,
+        rights: Rights,
+    ) -> Result<SessionId, Trouble> {
+        let request = NewSessionRequest::new(self.cwd.clone()).mcp_servers(self.servers.clone());
+        let request = agent.send_request(request.meta(self.meta()));
+        let opened = in_time("session/new", self.limit, request.block_task()).await?;
+        self.hold(agent, &opened.session_id, (opened.modes, rights)).await?;
+        Ok(opened.session_id)
+    }
 
-/// Goes on with a session of an earlier life.
-pub(crate) async fn load(
-    agent: &ConnectionTo<Agent>,
-    request: LoadSessionRequest,
-    limit: Duration,
-) -> Result<(), Trouble> {
-    let request = agent.send_request(request);
-    in_time("session/load", limit, request.block_task()).await.map(drop)
+    /// Goes on with a session of an earlier life, in a mode for these rights. `replayed` is told once the agent has told of
+    /// that life.
+    pub(crate) async fn load(
+        &self,
+        agent: &ConnectionTo<Agent>,
+        session: &SessionId,
+        rights: Rights,
+        replayed: impl FnOnce(),
+    ) -> Result<(), Trouble> {
+        let request =
+            LoadSessionRequest::new(session.clone(), self.cwd.clone()).mcp_servers(self.servers.clone());
+        let request = agent.send_request(request.meta(self.meta()));
+        let loaded = in_time("session/load", self.limit, request.block_task()).await?;
+        replayed();
+        self.hold(agent, session, (loaded.modes, rights)).await
+    }
+
+    fn meta(&self) -> Option<serde_json::Map<String, serde_json::Value>> {
+        (!self.meta.is_empty()).then(|| self.meta.clone())
+    }
+
+    /// Sets the mode that holds the agent to its rights. One that has modes and none of those is not asked anything, unless it
+    /// may do all; one without modes is held by the answers to its questions alone.
+    async fn hold(
+        &self,
+        agent: &ConnectionTo<Agent>,
+        session: &SessionId,
+        (offered, rights): (Option<SessionModeState>, Rights),
+    ) -> Result<(), Trouble> {
+        let Some(offered) = offered.filter(|_| !self.modes.is_empty()) else { return Ok(()) };
+        let mut refused = None;
+        for mode in &self.modes {
+            if &*offered.current_mode_id.0 == mode.as_str() {
+                return Ok(());
+            }
+            if !offered.available_modes.iter().any(|known| &*known.id.0 == mode.as_str()) {
+                continue;
+            }
+            let request = SetSessionModeRequest::new(session.clone(), mode.clone());
+            let set = agent.send_request(request).block_task();
+            match in_time("session/set_mode", self.limit, set).await {
+                Ok(_) => return Ok(()),
+                Err(Trouble::Refused { text, .. }) => {
+                    refused = Some(format!("refuses mode `{mode}` ({text})"))
+                }
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        if rights == Rights::Full {
+            return Ok(());
+        }
+        let none = || format!("has no mode `{}`", self.modes.join("` or `"));
+        let why = refused.unwrap_or_else(none);
+        Err(Trouble::Unheld(format!("the agent {why}, which would hold it to {rights}")))
+    }
 }
 
 /// Sends the prompt and waits for its answer; a stop is handed on, and then waited for only so long.

@@ -44,7 +44,7 @@ pub(crate) fn serve(way: &str) -> ExitCode {
             ("session/new", "logged-out") => wire.refuse(id, -32_000, "Authentication required"),
             ("session/new", _) => {
                 session = Session::new("fake-session", way == "keeps", &message["params"]);
-                wire.answer(id, &json!({"sessionId": "fake-session"}));
+                wire.answer(id, &opened(way));
                 let none: [Value; 0] = [];
                 let commands =
                     json!({"sessionUpdate": "available_commands_update", "availableCommands": none});
@@ -59,10 +59,24 @@ pub(crate) fn serve(way: &str) -> ExitCode {
                 None => wire.refuse(id, -32_602, "no such session"),
             },
             ("session/load", _) => wire.refuse(id, -32_602, "no such session"),
+            ("session/set_mode", "stubborn") => wire.refuse(id, -32_603, "not that one"),
+            ("session/set_mode", _) => {
+                session.mode = message["params"]["modeId"].as_str().unwrap().to_owned();
+                wire.answer(id, &json!({}));
+            }
             ("session/prompt", _) => script::play(&mut wire, &mut session, &message),
             _ => {}
         }
     }
+}
+
+/// What a new session is: one that has modes begins in the widest of them.
+fn opened(way: &str) -> Value {
+    if !matches!(way, "modal" | "stubborn") {
+        return json!({"sessionId": "fake-session"});
+    }
+    let modes = ["asks", "edits", "does-all"].map(|id| json!({"id": id, "name": id}));
+    json!({"sessionId": "fake-session", "modes": {"currentModeId": "does-all", "availableModes": modes}})
 }
 
 /// Tells of an earlier life: what was asked and said, a call that came to its end, and those that did not.

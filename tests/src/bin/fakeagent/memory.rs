@@ -20,6 +20,10 @@ const LOST: &str = "objective:\n\n";
 pub(crate) struct Session {
     pub(crate) id: String,
     pub(crate) folder: String,
+    /// The mode that was set.
+    pub(crate) mode: String,
+    /// What it was opened with beside all that the protocol knows.
+    pub(crate) meta: Value,
     /// It is kept for a later life.
     keeps: bool,
     /// The servers that were given.
@@ -37,7 +41,8 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(id: &str, keeps: bool, params: &Value) -> Self {
         let folder = params["cwd"].as_str().unwrap().to_owned();
-        Self { id: id.to_owned(), folder, keeps, servers: params["mcpServers"].clone(), ..Self::default() }
+        let (servers, meta) = (params["mcpServers"].clone(), params["_meta"].clone());
+        Self { id: id.to_owned(), folder, keeps, servers, meta, ..Self::default() }
     }
 
     /// One of an earlier life; `None` where nothing is known of it.

@@ -67,6 +67,14 @@ impl Turn<'_> {
                 let folder = self.folder.clone();
                 self.say(&folder);
             }
+            "mode" => {
+                let mode = if self.memory.mode.is_empty() { "unset" } else { &self.memory.mode }.to_owned();
+                self.say(&mode);
+            }
+            "meta" => {
+                let meta = self.memory.meta.to_string();
+                self.say(&meta);
+            }
             "usage" => {
                 let (used, cost) = rest.split_once(' ').unwrap();
                 let cost = json!({"amount": cost.parse::<f64>().unwrap(), "currency": "USD"});
