@@ -131,6 +131,13 @@ pub enum Reason {
     Busy,
     /// A message: a waiter or a taker holds it and has not acknowledged it.
     Offered,
+    /// A message: its parent was woken as often as it may be without a word of its user (W-7).
+    Autonomy {
+        /// How often since its user last said something.
+        wakes: u32,
+        /// It comes by itself at this time, in milliseconds since the Unix epoch; otherwise once the user says something.
+        not_before_ms: Option<u64>,
+    },
     /// A message: nobody has asked for it yet.
     Untaken,
     /// In a store whose owner died: it ran then, and nothing has closed it yet.
@@ -161,6 +168,7 @@ impl Reason {
             Self::Unsealed => "unsealed",
             Self::Busy => "busy",
             Self::Offered => "offered",
+            Self::Autonomy { .. } => "autonomy",
             Self::Untaken => "untaken",
             Self::NotRecovered => "interrupted, not recovered yet",
             Self::Unowned => "unowned",
@@ -221,6 +229,15 @@ impl fmt::Display for Reason {
             Self::Unsealed => f.write_str("its turn is still open"),
             Self::Busy => f.write_str("its parent is in a turn"),
             Self::Offered => f.write_str("offered, not acknowledged yet"),
+            Self::Autonomy { wakes, not_before_ms: None } => {
+                write!(f, "its parent was woken {wakes} times without a word of its user, and waits for one")
+            }
+            Self::Autonomy { wakes, not_before_ms: Some(_) } => {
+                write!(
+                    f,
+                    "its parent was woken as often as it may be in a minute, {wakes} times by now; it comes later"
+                )
+            }
             Self::Untaken => f.write_str("nobody has asked for it yet"),
             Self::NotRecovered => {
                 f.write_str("its supervisor died while it ran; the next opening of the store closes it")

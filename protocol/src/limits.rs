@@ -29,6 +29,16 @@ pub const DEPTH_MAX_MAX: u32 = 64;
 /// Jobs of a session's tree for life, agent profile: a model in a loop stops here (SC-21, 14.14).
 pub const AGENT_SPAWN_TOTAL: u32 = 64;
 
+/// Wakes of a session's tree that its user has said nothing between, agent profile: a chain of turns that nobody looks at
+/// ends here (W-7).
+pub const AGENT_WAKES: u32 = 50;
+
+/// Wakes of a session's tree in [`WAKES_WINDOW`], agent profile: more is a loop (W-7).
+pub const AGENT_WAKES_PER_MINUTE: u32 = 10;
+
+/// The time in which wakes are counted (W-7).
+pub const WAKES_WINDOW: Duration = Duration::from_secs(60);
+
 /// Jobs of a tree that hold a slot at once, agent profile: what a provider's rate limit and a laptop bear (14.14).
 pub const AGENT_SLOTS: u32 = 10;
 

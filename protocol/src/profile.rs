@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Budget;
 use crate::limits::{
     AGENT_DEPTH_MAX, AGENT_GROUP_MAX, AGENT_GROUP_MIN, AGENT_PROMPT_BYTES_MAX, AGENT_QUEUE_JOBS_ALL_MAX,
-    AGENT_QUEUE_JOBS_MAX, AGENT_SLOTS, AGENT_SPAWN_TOTAL, DEPTH_MAX, DEPTH_MAX_MAX, GROUP_MEMBERS_MAX,
-    PROMPT_BYTES_MAX, QUEUE_JOBS_MAX,
+    AGENT_QUEUE_JOBS_MAX, AGENT_SLOTS, AGENT_SPAWN_TOTAL, AGENT_WAKES, AGENT_WAKES_PER_MINUTE, DEPTH_MAX,
+    DEPTH_MAX_MAX, GROUP_MEMBERS_MAX, PROMPT_BYTES_MAX, QUEUE_JOBS_MAX,
 };
 
 /// Who drives a session (14.14).
@@ -43,6 +43,8 @@ impl Profile {
                 queue: AGENT_QUEUE_JOBS_MAX,
                 queue_all: AGENT_QUEUE_JOBS_ALL_MAX,
                 slots: Some(AGENT_SLOTS),
+                wakes: Some(AGENT_WAKES),
+                wakes_per_minute: Some(AGENT_WAKES_PER_MINUTE),
                 budget: Budget::NONE,
             },
             Self::Operator => Bounds {
@@ -54,6 +56,8 @@ impl Profile {
                 queue: QUEUE_JOBS_MAX,
                 queue_all: QUEUE_JOBS_MAX,
                 slots: None,
+                wakes: None,
+                wakes_per_minute: None,
                 budget: Budget::NONE,
             },
         }
@@ -85,6 +89,12 @@ pub struct Bounds {
     pub queue_all: usize,
     /// Jobs of the tree that may hold a slot at once; `None` for no bound but the supervisor's.
     pub slots: Option<u32>,
+    /// Wakes of the tree until its user says something; then they stay owed (W-7). `None` for no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wakes: Option<u32>,
+    /// Wakes of the tree in a minute; what is above that comes later. `None` for no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wakes_per_minute: Option<u32>,
     /// What the session, and all below it, may use in its life.
     #[serde(default, skip_serializing_if = "Budget::is_none")]
     pub budget: Budget,
@@ -114,7 +124,9 @@ impl Bounds {
         known("prompt_bytes", self.prompt_bytes, 1, PROMPT_BYTES_MAX)?;
         known("queue", self.queue, 1, QUEUE_JOBS_MAX)?;
         known("queue_all", self.queue_all, 1, QUEUE_JOBS_MAX)?;
-        known("slots", self.slots.map_or(1, count), 1, usize::MAX)
+        known("slots", self.slots.map_or(1, count), 1, usize::MAX)?;
+        known("wakes", self.wakes.map_or(1, count), 1, usize::MAX)?;
+        known("wakes_per_minute", self.wakes_per_minute.map_or(1, count), 1, usize::MAX)
     }
 }
 

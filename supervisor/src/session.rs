@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use fanin_machine::{Answer, Command, Parent, PostTarget, Reply, SessionCommand, Wanted};
-use fanin_protocol::{Bounds, GroupId, JobId, MessageId, NodeId, Profile, SessionId};
+use fanin_machine::{Answer, Command, Parent, PostTarget, Reply, SessionCommand, Wanted, why};
+use fanin_protocol::{Bounds, GroupId, JobId, MessageId, NodeId, Profile, Reason, SessionId};
 
 use crate::core::CallError;
 use crate::handle::Handle;
@@ -53,6 +53,8 @@ pub struct Owing {
     pub jobs: Vec<JobId>,
     /// Groups that it launched and whose result was not taken, oldest first: fired ones, and those that are still to fire.
     pub groups: Vec<GroupId>,
+    /// Why a result that is there is not handed out: it was woken as often as it may be (W-7).
+    pub autonomy: Option<Reason>,
 }
 
 impl Owing {
@@ -114,6 +116,21 @@ impl Session {
         }
     }
 
+    /// Its user has said something: how often it may be woken is counted anew (W-7). [`Session::post`] does the same. A
+    /// session of the operator profile has no such bound.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`] where the session or the supervisor is closed, or busy.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it waits for the gate alone.
+    pub async fn user_spoke(&self) -> Result<(), CallError> {
+        let spoke = SessionCommand::Spoke(self.id.clone());
+        self.launcher.handle().core().submit(Command::Session(spoke)).await.map(drop)
+    }
+
     /// What is still to come of it, in one look: a program that hosts a parent may end once that is nothing and no turn is
     /// open (SH-3).
     ///
@@ -128,7 +145,10 @@ impl Session {
                 .group_infos()
                 .filter(|group| group.parent.as_ref() == Some(&parent))
                 .filter(|group| !group.is_taken && group.voided.is_none());
-            Owing { jobs: jobs.collect(), groups: groups.map(|group| group.group).collect() }
+            let groups: Vec<GroupId> = groups.map(|group| group.group).collect();
+            let is_held = |reason: &Reason| matches!(reason, Reason::Autonomy { .. });
+            let autonomy = groups.iter().flat_map(|group| why::group(state, group)).find(is_held);
+            Owing { jobs: jobs.collect(), groups, autonomy }
         })
     }
 

@@ -226,6 +226,7 @@ fn job_reason(world: &World, id: &JobId, job: &JobSeen, reason: &Reason) -> bool
         | Reason::Unsealed
         | Reason::Busy
         | Reason::Offered
+        | Reason::Autonomy { .. }
         | Reason::Untaken
         | Reason::NotRecovered
         | Reason::Unowned => false,
@@ -245,7 +246,7 @@ fn group_reason(world: &World, id: &GroupId, group: &GroupSeen, reason: &Reason)
             NodeId::Session(id) => ledger.sessions.get(id).is_some_and(|session| session.turn.is_some()),
             NodeId::Job(_) => false,
         },
-        Reason::Untaken => group.fired.is_some(),
+        Reason::Autonomy { .. } | Reason::Untaken => group.fired.is_some(),
         Reason::Slot { .. }
         | Reason::Dependency { .. }
         | Reason::Backoff { .. }

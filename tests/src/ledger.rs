@@ -81,6 +81,8 @@ pub struct SessionSeen {
     pub queued: u32,
     /// What it and all below it may grow to.
     pub bounds: Bounds,
+    /// Wakes that were taken in its tree.
+    pub woken: u32,
     /// Jobs of its tree so far.
     pub spawned: u32,
     /// Open runs of its tree's jobs.
@@ -230,6 +232,14 @@ impl Ledger {
             NodeId::Job(id) => self.jobs.get(id).map(|job| job.parent.clone()),
         };
         std::iter::successors(Some(node.clone()), above).collect()
+    }
+
+    /// True where a wake of the node may come later, as it was woken so often (W-7).
+    pub fn may_be_spent(&self, node: &NodeId) -> bool {
+        let Some(NodeId::Session(root)) = self.chain(node).pop() else { return false };
+        let Some(session) = self.sessions.get(&root) else { return false };
+        let bounds = [session.bounds.wakes, session.bounds.wakes_per_minute];
+        bounds.into_iter().flatten().any(|most| session.woken >= most)
     }
 
     /// True where the node takes its children with it: it was closed or stopped, is over, or ended badly.

@@ -26,6 +26,8 @@ const SMALL: Bounds = Bounds {
     queue: 8,
     queue_all: 40,
     slots: Some(2),
+    wakes: None,
+    wakes_per_minute: None,
     budget: Budget::NONE,
 };
 /// One hour and a bit, forth and back: the clock jumps.

@@ -29,6 +29,7 @@ use crate::exit::Exit;
 use crate::keep;
 use crate::nested;
 use crate::plan::{FailOn, Refused};
+use crate::prepare;
 
 pub(crate) use door::through;
 pub(crate) use host::run;
@@ -59,6 +60,10 @@ pub(crate) struct ExecArgs {
     /// How long all of it may take: 30s, 5m, 2h. Then its turn and all jobs are stopped
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse_limit)]
     timeout: Option<Duration>,
+
+    /// How often it may be woken at the most: a chain of turns that nobody looks at ends there [default: 50]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    wakes: Option<u32>,
 
     /// What makes exit code 1 beside a closing turn that failed: `partial`, any job that did not complete
     /// [default: the agent judges its jobs]
@@ -97,6 +102,8 @@ pub(crate) struct Prepared {
     shown: ShownAs,
     /// What is configured where it works; agents have no more rights than the parent has.
     config: Config,
+    /// How often it may be woken, where that was said; one that goes on keeps what it has.
+    wakes: Option<u32>,
     rights: Rights,
     may_launch: bool,
     /// The job that this is nested in.
@@ -123,6 +130,8 @@ struct Earlier {
     agent_session: Option<String>,
     /// What it said, where its last turn came to its end.
     answer: Option<Answer>,
+    /// How long ago it began.
+    spent_ms: u64,
 }
 
 impl Prepared {
@@ -159,7 +168,7 @@ pub(crate) fn prepare(args: ExecArgs, config: &Config) -> Result<Prepared, Refus
         is_json: args.json,
         drain: args.drain.unwrap_or(config.settings.drain()),
     };
-    with(objective, shown, state, None)
+    Ok(Prepared { wakes: args.wakes, ..with(objective, shown, state, None)? })
 }
 
 /// Prepares to go on with one that was interrupted.
@@ -182,7 +191,9 @@ pub(crate) fn resume(
     let answer = kept.answered().map_err(|error| unread(&error))?;
     let objective = kept.objective().map_err(|error| unread(&error))?;
     let objective = objective.ok_or_else(|| unread(&"its objective is gone"))?;
-    let earlier = Earlier { folder: kept, agent_session, answer };
+    // A clock that was set back makes no limit longer than it is.
+    let spent_ms = prepare::now_ms().max(stored.last_ms()).saturating_sub(objective.began_ms);
+    let earlier = Earlier { folder: kept, agent_session, answer, spent_ms };
     with(objective, shown, Some(state), Some(earlier))
 }
 
@@ -210,7 +221,7 @@ fn with(
     let rights = agents.rights_of(&spec);
     let may_launch = parent.as_ref().is_none_or(|parent| !parent.is_at_limit(AGENT_DEPTH_MAX));
     config.agents = config.agents.at_most(rights);
-    Ok(Prepared { objective, shown, config, rights, may_launch, parent, state, earlier })
+    Ok(Prepared { objective, shown, wakes: None, config, rights, may_launch, parent, state, earlier })
 }
 
 /// The agent as it is started, without a prompt.

@@ -18,6 +18,8 @@ pub(crate) enum Exit {
     Usage,
     /// The deadline of the whole run ended it.
     Deadline,
+    /// A hosted parent was woken as often as it may be without a word of its user (W-7).
+    Autonomy,
     /// fanin could not keep its word.
     Internal,
     /// A process may still be alive after its forced stop.
@@ -35,7 +37,7 @@ impl Exit {
             Self::Done => 0,
             Self::SomeNotCompleted | Self::TurnFailed => 1,
             Self::Usage => 2,
-            Self::Deadline => 3,
+            Self::Deadline | Self::Autonomy => 3,
             Self::Internal | Self::Unreaped => 70,
             Self::Owned => 75,
             Self::Signal(Signal::Interrupt | Signal::HangUp) => 130,
@@ -51,6 +53,7 @@ impl Exit {
             Self::TurnFailed => "turn_failed",
             Self::Usage => "usage",
             Self::Deadline => "deadline",
+            Self::Autonomy => "autonomy",
             Self::Internal => "internal",
             Self::Unreaped => "unreaped",
             Self::Owned => "owned",

@@ -121,6 +121,8 @@ pub enum SessionCommand {
     Open(SessionOpen),
     /// Begins a turn: the parent is busy until the turn's run ends.
     Turn(SessionId),
+    /// Its user has said something: how often it was woken is counted anew (W-7).
+    Spoke(SessionId),
     /// Closes it: the parent is gone (BAR-9).
     Close(SessionId),
 }

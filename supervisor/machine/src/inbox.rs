@@ -11,7 +11,7 @@ use crate::effect::{Answer, Effect};
 use crate::out::Out;
 use crate::state::{GroupKey, JobKey, Node, State};
 use crate::waiter::{self, Offer, Wants};
-use crate::{lend, mail};
+use crate::{autonomy, lend, mail};
 
 /// The next thing for a taker.
 #[derive(Debug, Clone, Copy)]
@@ -58,9 +58,11 @@ fn next_offer(state: &State, key: Node) -> Option<(WaiterId, Next)> {
         return None;
     }
     let takers = state.memory.takers.get(&key)?;
+    let may_be_woken = autonomy::held(state, key).is_none();
     let group = state
         .facts
         .below(key)
+        .filter(|_| may_be_woken)
         .into_iter()
         .flat_map(|below| below.inbox.iter().copied())
         .find(|message| !state.memory.offered.contains_key(message) && !waiter::holds(state, *message));
@@ -144,8 +146,12 @@ pub(crate) fn ack(state: &mut State, id: WaiterId, out: &mut Out) -> Result<Repl
         .map(|posted| posted.key.clone())
         .into_iter()
         .collect();
+    let is_wake = !keys.is_empty() && by == TakenBy::Inbox;
     if !keys.is_empty() || !results.is_empty() || !messages.is_empty() {
         out.record(state, MessageTaken { keys, results, messages, by });
+    }
+    if let Some(node) = waiter.wants.by().filter(|_| is_wake) {
+        autonomy::taken(state, node);
     }
     waiter::wake_inbox(state, &waiter);
     Ok(Reply::Done)

@@ -3,7 +3,9 @@
 use crate::command::{Close, Command, Leave, Post, Refusal, Release, Reply, SessionCommand};
 use crate::out::Out;
 use crate::state::State;
-use crate::{epoch, foreground, inbox, lend, limit, mail, message, report, session, stop, timer, waiter};
+use crate::{
+    autonomy, epoch, foreground, inbox, lend, limit, mail, message, report, session, stop, timer, waiter,
+};
 
 /// Decides a command.
 pub(crate) fn decide(state: &mut State, command: Command, out: &mut Out) {
@@ -25,6 +27,7 @@ fn decide_open(state: &mut State, command: Command, out: &mut Out) -> Result<Rep
         Command::Close(Close::Finish) => epoch::finish(state, out),
         Command::Session(SessionCommand::Open(open)) => session::open(state, open, out),
         Command::Session(SessionCommand::Turn(id)) => session::turn(state, &id, out),
+        Command::Session(SessionCommand::Spoke(id)) => autonomy::spoke(state, &id),
         Command::Session(SessionCommand::Close(id)) => session::close(state, &id, out),
         Command::Launch(request) => foreground::launch(state, request, out),
         Command::Post(Post::Message(request)) => message::post(state, request, out),

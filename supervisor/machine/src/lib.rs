@@ -6,6 +6,7 @@
 
 mod activity;
 mod again;
+mod autonomy;
 mod bounds;
 mod circuit;
 mod clock;

@@ -10,7 +10,7 @@ use crate::effect::Effect;
 use crate::fold::{Applied, distinct};
 use crate::out::Out;
 use crate::state::{Closing, Facts, JobKey, Node, Posted, State};
-use crate::{run, session, tree, view};
+use crate::{autonomy, run, session, tree, view};
 
 type Place = (Node, Seq);
 
@@ -114,7 +114,11 @@ pub(crate) fn post(state: &mut State, post: Posting, out: &mut Out) -> Result<Re
     let Posting { key, text, .. } = post;
     out.record(state, MessagePosted { key: key.clone(), to, class, body: Private::new(text.clone()) });
     match node {
-        Node::Session(_) => state.memory.dirty.inboxes.push_back(node),
+        Node::Session(key) => {
+            autonomy::forget(state, key);
+            autonomy::look(state, key);
+            state.memory.dirty.inboxes.push_back(node);
+        }
         Node::Job(job) => {
             if let Some(fence) = run::open_fence(state, node) {
                 let run = RunRef { node: RunNode::Job(job), fence };

@@ -8,7 +8,7 @@ use fanin_protocol::{Edges, Fence, JobId, NodeId, Policy, SessionId};
 use crate::command::{Refusal, Reply, RunNode, RunRef, SessionOpen};
 use crate::out::Out;
 use crate::state::{Closing, GroupKey, Node, SessionKey, State};
-use crate::{group, run, sweep};
+use crate::{autonomy, group, run, sweep};
 
 /// Finds a session that is open.
 pub(crate) fn find(state: &State, id: &SessionId) -> Result<SessionKey, Refusal> {
@@ -95,6 +95,7 @@ pub(crate) fn close(state: &mut State, id: &SessionId, out: &mut Out) -> Result<
     };
     end_turn(state, key, RunOutcome::Cancelled, out);
     out.record(state, SessionClosed { session: id.clone() });
+    autonomy::forget(state, key);
     sweep::begin(state, Node::Session(key), None, out);
     Ok(Reply::Done)
 }

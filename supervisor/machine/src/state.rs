@@ -13,6 +13,7 @@ use fanin_protocol::{
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Clocks;
+use crate::autonomy::Woken;
 use crate::circuit::Starts;
 use crate::clock::{Clock, Mono};
 use crate::command::WaiterId;
@@ -484,6 +485,8 @@ pub(crate) struct Memory {
     pub(crate) plans: BTreeMap<GroupKey, Plan>,
     /// Mail of such groups, from the first time that a member asks for it.
     pub(crate) teams: BTreeMap<GroupKey, Team>,
+    /// How often the parents of sessions were woken.
+    pub(crate) woken: BTreeMap<SessionKey, Woken>,
     /// Posted messages that a taker holds and has not acknowledged.
     pub(crate) offered_posts: BTreeMap<(Node, Seq), WaiterId>,
     /// Runs whose runner takes follow-ups.

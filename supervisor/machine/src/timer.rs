@@ -8,7 +8,7 @@ use crate::job::{self, Ending};
 use crate::out::Out;
 use crate::state::{GroupKey, JobKey, State};
 use crate::timers::{Owner, Purpose};
-use crate::{activity, evict, quiet, retry, stop, sweep};
+use crate::{activity, autonomy, evict, quiet, retry, stop, sweep};
 
 /// Time has passed: carries out all timers that are due, and begins to let go of what is over.
 pub(crate) fn tick(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
@@ -27,6 +27,7 @@ pub(crate) fn due(state: &mut State, out: &mut Out) {
             // The step goes on to start them.
             Owner::Kind(_) => {}
             Owner::Payer(payer) => state.memory.dirty.quotas.push_back(payer),
+            Owner::Session(key) => autonomy::look(state, key),
             Owner::All => quiet::look(state, out),
         }
     }
@@ -58,7 +59,7 @@ fn job_due(state: &mut State, key: JobKey, purpose: Purpose, out: &mut Out) {
         Purpose::Backoff(lifetime) => retry::due(state, key, lifetime),
         Purpose::Force(fence) => stop::force(state, key, fence, out),
         Purpose::Unreaped(fence) => stop::give_up(state, key, fence, out),
-        Purpose::Deadline | Purpose::Refill | Purpose::Look | Purpose::Spent => {}
+        Purpose::Deadline | Purpose::Refill | Purpose::Look | Purpose::Spent | Purpose::Woken => {}
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fanin_protocol::{Fence, JobKind, Lifetime};
 
 use crate::clock::Mono;
-use crate::state::{GroupKey, JobKey, Payer};
+use crate::state::{GroupKey, JobKey, Payer, SessionKey};
 
 /// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub(crate) enum Purpose {
     Look,
     /// What runs has used up a budget of time.
     Spent,
+    /// A session may be woken again.
+    Woken,
 }
 
 /// Whose timer it is.
@@ -43,6 +45,7 @@ pub(crate) enum Owner {
     Group(GroupKey),
     Kind(JobKind),
     Payer(Payer),
+    Session(SessionKey),
     All,
 }
 
@@ -70,6 +73,7 @@ impl Purpose {
             Self::Refill => 9,
             Self::Look => 10,
             Self::Spent => 11,
+            Self::Woken => 12,
         }
     }
 }

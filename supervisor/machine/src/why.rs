@@ -9,7 +9,7 @@ use fanin_protocol::{GroupId, JobId, PartKind, Reason, Status};
 use crate::lend::Lent;
 use crate::state::{Closing, GroupKey, Job, JobKey, Node, Phase, State};
 use crate::waiter::{self, Wants};
-use crate::{mail, plan, quota, retry, sweep};
+use crate::{autonomy, mail, plan, quota, retry, sweep};
 
 /// What a job waits for; empty where it is over or not known.
 pub fn job(state: &State, id: &JobId) -> Vec<Reason> {
@@ -164,6 +164,7 @@ fn message(state: &State, key: GroupKey) -> Reason {
     } else if busy {
         Reason::Busy
     } else {
-        Reason::Untaken
+        let held = state.group(key).and_then(|group| autonomy::held(state, group.parent));
+        held.unwrap_or(Reason::Untaken)
     }
 }

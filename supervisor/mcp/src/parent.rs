@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use fanin_protocol::{Budget, SessionId};
+use fanin_protocol::{Bounds, Budget, SessionId};
 use fanin_supervisor::{CallError, Session, SessionError, Supervisor};
 
-use crate::running::Running;
+use crate::running::{BOUNDS, Running};
 
 /// A parent whose turns somebody hosts, while it has our tools over connections that come and go. It is in no turn at first.
 /// Clones are the same.
@@ -17,7 +17,8 @@ pub struct Parent {
 
 impl Parent {
     /// A parent of this supervisor, under this session: found where it is open. It, and all that it launches, may use so
-    /// much.
+    /// much; `wakes` is how often it is woken at the most without a word of its user, where somebody has said so (W-7). One
+    /// that is found keeps what it has.
     ///
     /// # Errors
     ///
@@ -25,9 +26,10 @@ impl Parent {
     pub async fn open(
         supervisor: Supervisor,
         session: SessionId,
-        budget: Budget,
+        (budget, wakes): (Budget, Option<u32>),
     ) -> Result<Self, SessionError> {
-        let parent = Self { running: Arc::new(Running::of(supervisor, session, budget).await?) };
+        let bounds = Bounds { budget, wakes: wakes.or(BOUNDS.wakes), ..BOUNDS };
+        let parent = Self { running: Arc::new(Running::of(supervisor, session, bounds).await?) };
         parent.end_turn();
         Ok(parent)
     }

@@ -29,6 +29,9 @@ pub(crate) struct Running {
     in_turn: watch::Sender<bool>,
 }
 
+/// What a parent may launch. A single job is a group of one here, with a key of its own.
+pub(crate) const BOUNDS: Bounds = Bounds { group_min: 1, ..Profile::Agent.bounds() };
+
 /// All groups, and whether there may be more.
 #[derive(Debug, Default)]
 struct Groups {
@@ -52,10 +55,12 @@ impl Running {
     pub(crate) async fn start(host: &impl Host) -> Result<Self, ToolError> {
         let supervisor = host.start().await?;
         let failed = |error: SessionError| StartFailed { code: error.code(), message: error.to_string() };
-        Ok(Self::of(supervisor, host.session(), host.session_budget()).await.map_err(failed)?)
+        // A result that comes with the answer to a call wakes nobody: the parent was at work already.
+        let bounds = Bounds { wakes: None, wakes_per_minute: None, budget: host.session_budget(), ..BOUNDS };
+        Ok(Self::of(supervisor, host.session(), bounds).await.map_err(failed)?)
     }
 
-    /// What a supervisor runs for this session, which may use so much.
+    /// What a supervisor runs for this session, within these bounds.
     ///
     /// # Errors
     ///
@@ -63,10 +68,8 @@ impl Running {
     pub(crate) async fn of(
         supervisor: Supervisor,
         session: SessionId,
-        budget: Budget,
+        bounds: Bounds,
     ) -> Result<Self, SessionError> {
-        // A single job is a group of one here, with a key of its own.
-        let bounds = Bounds { group_min: 1, budget, ..Profile::Agent.bounds() };
         let options = SessionOptions { profile: Some(Profile::Agent), bounds: Some(bounds) };
         let session = supervisor.session_with(session, options).await?;
         let (groups, telling) = (Mutex::default(), Mutex::default());

@@ -517,6 +517,11 @@ impl Ledger {
                 (NodeId::Job(_), TakenBy::Run) => false,
             };
             ensure(holds, "BAR-9", || format!("{id} by {:?}", body.by))?;
+            if let (TakenBy::Inbox, Some(NodeId::Session(root))) = (body.by, self.chain(&parent).pop())
+                && let Some(session) = self.sessions.get_mut(&root)
+            {
+                session.woken += 1;
+            }
         }
         for lifetime in &body.results {
             let id = some(self.lifetimes.get(lifetime), "G6", || format!("no lifetime {lifetime}"))?;

@@ -114,6 +114,8 @@ fn bounds(words: &Words<'_>) -> Bounds {
         queue: size("queue", plain.queue),
         queue_all: size("queue_all", plain.queue_all),
         slots: count("slots", plain.slots),
+        wakes: count("wakes", plain.wakes),
+        wakes_per_minute: count("wakes_per_minute", plain.wakes_per_minute),
         budget: words.budget(""),
     }
 }

@@ -272,6 +272,7 @@ impl Parent {
             Wish::Group(_, id) => {
                 ledger.groups.get(id).is_some_and(|group| group.fired.is_some() || group.voided)
             }
+            Wish::Wake(by) | Wish::Message(by) if ledger.may_be_spent(by) => ledger.is_going(by),
             Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
             Wish::Message(by) => self.due_message(by, ledger).is_some() || ledger.is_going(by),
             Wish::Background(_) => self.background(&wait.lives, ledger).is_some(),

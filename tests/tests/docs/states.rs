@@ -90,6 +90,7 @@ fn reasons() -> Vec<Reason> {
         Reason::Unsealed,
         Reason::Busy,
         Reason::Offered,
+        Reason::Autonomy { wakes: 1, not_before_ms: None },
         Reason::Untaken,
         Reason::NotRecovered,
         Reason::Unowned,
@@ -117,6 +118,7 @@ fn phase(reason: &Reason) -> &'static str {
         | Reason::Unsealed
         | Reason::Busy
         | Reason::Offered
+        | Reason::Autonomy { .. }
         | Reason::Untaken
         | Reason::NotRecovered
         | Reason::Unowned => reason.phase(),

@@ -79,6 +79,74 @@ fn a_parent_that_was_killed_in_the_turn_of_its_wake_has_it_again() {
     assert!(prompts[1..].iter().all(|prompt| prompt.contains("2 completed")), "{prompts:?}");
 }
 
+// Begun anew it could take twice as long as its user said.
+#[test]
+fn a_limit_of_time_goes_on_over_a_crash() {
+    let (place, limit) = (Place::new(), Duration::from_secs(5));
+    let script = format!("{}; make ready; deaf || say closing", background(&["sleep 61", "sleep 62"]));
+    let running = place.start(&["exec", "-a", "keeps", "--timeout", "5s", &script]);
+    place.made("ready");
+    running.signal("KILL");
+    running.end();
+    // The time that passes is what is tried.
+    std::thread::sleep(limit);
+    let ended = place.run(&["resume"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(3), ""), "{}", ended.err);
+    assert!(ended.err.ends_with("fanin: exit 3 (deadline)\n"), "{}", ended.err);
+    assert_eq!(place.prompts().len(), 1, "it was asked nothing more");
+    assert_eq!(place.alive(), Vec::<String>::new());
+    assert!(place.run(&["resume"]).err.contains("no run was interrupted"));
+}
+
+// Two crashes, and the second one in the turn that was to go on.
+#[test]
+fn a_parent_that_is_killed_again_while_it_goes_on_is_woken_with_the_same_result() {
+    let place = Place::new();
+    let script = format!(
+        "{}; make ready; deaf || make again; deaf || say closing",
+        background(&["sleep 61", "echo fast"])
+    );
+    let running = place.start(&["exec", "-a", "keeps", &script]);
+    place.made("ready");
+    running.signal("KILL");
+    running.end();
+    let running = place.start(&["resume"]);
+    place.made("again");
+    // Nobody else goes on with it meanwhile.
+    let other = place.fanin(&["resume"]).output().unwrap();
+    assert!(matches!(other.status.code(), Some(0 | 75)), "{other:?}");
+    running.signal("KILL");
+    running.end();
+    let ended = place.run(&["resume"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "closing\n"), "{}", ended.err);
+    let prompts = place.prompts();
+    assert_eq!(prompts.len(), 3, "{prompts:?}");
+    assert!(prompts[1..].iter().all(|prompt| prompt.contains("error{interrupted}")), "{prompts:?}");
+    let events = place.events();
+    assert_eq!(open_parts(&events), Vec::<String>::new());
+    let count = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
+    assert_eq!((count("group.fired"), count("message.taken")), (1, 1));
+}
+
+// What keeps it from going on is told, and takes nothing from it.
+#[test]
+fn a_parent_whose_agent_is_not_known_any_more_can_go_on_once_it_is() {
+    let place = Place::new();
+    let script = format!("{}; make ready; deaf || say closing", background(&["sleep 61", "echo fast"]));
+    let running = place.start(&["exec", "-a", "keeps", &script]);
+    place.made("ready");
+    running.signal("KILL");
+    running.end();
+    let config = fs::read_to_string(place.path("fanin.toml")).unwrap();
+    fs::write(place.path("fanin.toml"), "").unwrap();
+    let refused = place.run(&["resume"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("there is no agent `keeps`"), "{}", refused.err);
+    fs::write(place.path("fanin.toml"), config).unwrap();
+    let ended = place.run(&["resume"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "closing\n"), "{}", ended.err);
+}
+
 // 100 by hand: FANIN_ROUNDS=100.
 #[test]
 fn killed_at_any_moment_it_comes_to_the_same_end() {

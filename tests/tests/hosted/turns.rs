@@ -82,6 +82,27 @@ fn a_turn_that_was_woken_can_launch_again() {
     assert_eq!(place.prompts().len(), 3);
 }
 
+// W-7: a chain of turns without its user ends, what is owed stays so, and who goes on is a user.
+#[test]
+fn a_parent_is_woken_so_often_and_its_user_can_go_on() {
+    let place = Place::new();
+    let turn = |n: u32| format!("{}; say {n}", background(&["true", "echo kept"]));
+    let script = format!("{} || {} || {} || say closing", turn(1), turn(2), turn(3));
+    let ended = place.run(&["exec", "-a", "keeps", "--wakes", "2", "--json", &script]);
+    assert_eq!(ended.code, Some(3), "{}", ended.err);
+    let document = ended.document();
+    assert_eq!(
+        (&document["exit"]["name"], &document["error"]["code"], &document["wakes"], &document["text"]),
+        (&"autonomy".into(), &"autonomy".into(), &2.into(), &"3".into())
+    );
+    assert_eq!(place.prompts().len(), 3);
+    let ended = place.run(&["resume"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "closing\n"), "{}", ended.err);
+    let prompts = place.prompts();
+    assert!(prompts.len() == 4 && prompts[3].contains("\nkept\n"), "{prompts:?}");
+    assert!(!prompts[3].contains("interrupted"), "{}", prompts[3]);
+}
+
 #[test]
 fn the_document_has_the_words_the_results_and_the_exit() {
     let place = Place::new();
@@ -353,4 +374,56 @@ fn each_turn_pays_its_own_share_of_what_the_session_costs() {
     }
     let paid: Vec<_> = paid.into_iter().map(|(_, cost)| cost).collect();
     assert_eq!(paid, [250_000, 150_000]);
+}
+
+// An agent that is gone when its jobs are over is started again, in its own session.
+#[test]
+fn an_agent_that_ends_after_its_turn_is_started_again_for_its_wake() {
+    let place = Place::new();
+    for end in ["exit 0", "abort", "close"] {
+        fs::write(place.path("prompts"), "").unwrap();
+        let script =
+            format!("{}; say 1; twice; {end} || say closing", background(&["sleep 0.3", "echo kept"]));
+        let ended = place.exec(&script);
+        assert_eq!((ended.code, ended.out.as_str()), (Some(0), "closing\n"), "{end}: {}", ended.err);
+        let prompts = place.prompts();
+        assert_eq!(prompts.len(), 2, "{end}: {prompts:?}");
+        assert!(
+            prompts[1].contains("\nkept\n") && !prompts[1].contains("lost your context"),
+            "{}",
+            prompts[1]
+        );
+        assert_eq!(place.alive(), Vec::<String>::new(), "{end}");
+    }
+}
+
+// What it launches between its turns, over tools that it still has, is a wake like any other.
+#[test]
+fn what_is_launched_behind_the_end_of_a_turn_is_waited_for() {
+    let place = Place::new();
+    let first = background(&["touch one", "true"]);
+    let late = background(&["sleep 0.3", "echo kept"]);
+    let ended = place.exec(&format!("{first}; say 1; twice; until one; {late} || say 2 || say 3 || say 4"));
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let told: Vec<_> = place.prompts().into_iter().filter(|prompt| prompt.contains("\nkept\n")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(place.alive(), Vec::<String>::new());
+}
+
+// The way to its tools can be taken away from it, and what it had launched before comes all the same.
+#[test]
+fn a_door_that_is_gone_takes_no_wake_along() {
+    let place = Place::new();
+    let script = format!(
+        "{}; leave-tools; make ready; until go; say 1 || say closing",
+        background(&["until=1", "echo kept"])
+    );
+    let running = place.start(&["exec", "-a", "keeps", &script]);
+    place.made("ready");
+    let doors: Vec<_> = fs::read_dir(place.path(".state/runs")).unwrap().flatten().collect();
+    fs::remove_file(doors[0].path().join("door.sock")).unwrap();
+    fs::write(place.path("go"), "").unwrap();
+    let ended = running.end();
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "closing\n"), "{}", ended.err);
+    assert!(place.prompts()[1].contains("\nkept\n"), "{:?}", place.prompts());
 }

@@ -308,3 +308,157 @@ fn a_turn_may_begin_while_the_wake_is_out() {
         "#]],
     );
 }
+
+// W-7: what is above the bound stays owed until the user says something.
+#[test]
+fn a_session_is_woken_so_often_until_its_user_speaks() {
+    check(
+        "session t agent wakes=2; start in=t a; end a; wait w1 in=t wake; ack w1; start in=t b; end b; wait w2 in=t wake; ack w2; \
+         start in=t c; end c; wait w3 in=t wake; why-group g3; post in=t m1; ack w3; why-group g3",
+        expect![[r#"
+            session.opened t
+            job.queued a
+            group.sealed [a]
+            run.started a
+            run.ended a completed
+            job.ended a completed
+            group.fired all_ok [a completed]
+            -> w1: wake [a completed]
+            message.taken [a] by inbox
+            job.queued b
+            group.sealed [b]
+            run.started b
+            run.ended b completed
+            job.ended b completed
+            group.fired all_ok [b completed]
+            -> w2: wake [b completed]
+            message.taken [b] by inbox
+            job.queued c
+            group.sealed [c]
+            run.started c
+            run.ended c completed
+            job.ended c completed
+            group.fired all_ok [c completed]
+            why-group g3: its parent was woken 2 times without a word of its user, and waits for one
+            message.posted m1 to t
+            -> w3: wake [c completed]
+            message.taken [c] by inbox
+            why-group g3: over
+        "#]],
+    );
+}
+
+// W-7: and not more often in a minute; what is above that comes by itself.
+#[test]
+fn a_session_is_woken_so_often_in_a_minute() {
+    check(
+        "session t agent wakes_per_minute=1; start in=t a; end a; wait w1 in=t wake; ack w1; start in=t b; end b; wait w2 in=t wake; \
+         why-group g2; after 59999; why-group g2; after 1; ack w2; start in=t c; end c; wait w3 in=t wake; why-group g3; leave w3",
+        expect![[r#"
+            session.opened t
+            job.queued a
+            group.sealed [a]
+            run.started a
+            run.ended a completed
+            job.ended a completed
+            group.fired all_ok [a completed]
+            -> w1: wake [a completed]
+            message.taken [a] by inbox
+            job.queued b
+            group.sealed [b]
+            run.started b
+            run.ended b completed
+            job.ended b completed
+            group.fired all_ok [b completed]
+            why-group g2: its parent was woken as often as it may be in a minute, 1 times by now; it comes later
+            why-group g2: its parent was woken as often as it may be in a minute, 1 times by now; it comes later
+            -> w2: wake [b completed]
+            message.taken [b] by inbox
+            job.queued c
+            group.sealed [c]
+            run.started c
+            run.ended c completed
+            job.ended c completed
+            group.fired all_ok [c completed]
+            why-group g3: its parent was woken as often as it may be in a minute, 2 times by now; it comes later
+        "#]],
+    );
+}
+
+// Whatever a turn takes beside its first result is the same wake, and a wait is none.
+#[test]
+fn a_turn_is_one_wake_however_many_results_it_takes_and_a_wait_is_none() {
+    check(
+        "session t agent wakes=2; launch in=t a b; launch in=t c d; end a; end b; end c; end d; wait w1 in=t wake; wait w2 in=t wake; \
+         turn t; ack w1; ack w2; turn-end t; launch in=t e f; end e; end f; wait w3 in=t group g3; ack w3; launch in=t h i; end h; end i; \
+         wait w4 in=t wake; ack w4; launch in=t j k; end j; end k; wait w5 in=t wake; why-group g5; \
+         post in=t m1; ack w5",
+        expect![[r#"
+            session.opened t
+            job.queued a
+            job.queued b
+            group.sealed [a b]
+            run.started a
+            run.started b
+            job.queued c
+            job.queued d
+            group.sealed [c d]
+            run.started c
+            run.started d
+            run.ended a completed
+            job.ended a completed
+            run.ended b completed
+            job.ended b completed
+            group.fired all_ok [a completed, b completed]
+            run.ended c completed
+            job.ended c completed
+            run.ended d completed
+            job.ended d completed
+            group.fired all_ok [c completed, d completed]
+            -> w1: wake [a completed, b completed]
+            -> w2: wake [c completed, d completed]
+            run.started turn of t
+            message.taken [a b] by inbox
+            message.taken [c d] by inbox
+            run.ended turn of t completed
+            job.queued e
+            job.queued f
+            group.sealed [e f]
+            run.started e
+            run.started f
+            run.ended e completed
+            job.ended e completed
+            run.ended f completed
+            job.ended f completed
+            group.fired all_ok [e completed, f completed]
+            -> w3: group [e completed, f completed]
+            message.taken [e f] by waiter
+            job.queued h
+            job.queued i
+            group.sealed [h i]
+            run.started h
+            run.started i
+            run.ended h completed
+            job.ended h completed
+            run.ended i completed
+            job.ended i completed
+            group.fired all_ok [h completed, i completed]
+            -> w4: wake [h completed, i completed]
+            message.taken [h i] by inbox
+            job.queued j
+            job.queued k
+            group.sealed [j k]
+            run.started j
+            run.started k
+            run.ended j completed
+            job.ended j completed
+            run.ended k completed
+            job.ended k completed
+            group.fired all_ok [j completed, k completed]
+            why-group g5: its parent was woken 2 times without a word of its user, and waits for one
+            message.posted m1 to t
+            -> w5: wake [j completed, k completed]
+            message.taken [j k] by inbox
+        "#]],
+    );
+}

@@ -108,10 +108,16 @@ async fn host(
 ) -> Result<Exit, DriveError> {
     let supervisor = supervisor(&prepared, folder).await?;
     let session = prepared.objective.session.clone();
-    let parent = Parent::open(supervisor.clone(), session.clone(), prepared.config.settings.budget()).await?;
+    let bounds = (prepared.config.settings.budget(), prepared.wakes);
+    let parent = Parent::open(supervisor.clone(), session.clone(), bounds).await?;
     let door = Door::open(folder.map(Folder::path)).map_err(DriveError::Folder)?;
     let stop = Arc::<StopSignal>::default();
-    let cut = warden(&prepared, signals, (&supervisor, &stop), voice).begin();
+    let left = left(&prepared);
+    let mut cut = warden(&prepared, (signals, left), (&supervisor, &stop), voice).begin();
+    if left == Some(Duration::ZERO) {
+        // Its time was over before it went on: it is asked nothing more. The warden ends no earlier than we do.
+        let _ = cut.wait_for(Option::is_some).await;
+    }
     let (config, rights) = (prepared.config.clone(), prepared.rights);
     let served = Served::hosted((session, supervisor.clone()), config, rights, prepared.may_launch);
     let earlier = prepared.earlier.take();
@@ -131,6 +137,7 @@ async fn host(
         told: Count::default(),
         results: Vec::new(),
         is_left: false,
+        spent: None,
     };
     voice.say(&format!("{} is the parent, as {}", prepared.objective.agent, prepared.objective.session));
     *has_begun = true;
@@ -170,19 +177,24 @@ async fn supervisor(prepared: &Prepared, folder: Option<&Folder>) -> Result<Supe
     Ok(builder.start().await?)
 }
 
+/// What is left of the time that it may take. That counts over a crash, with the time until the resume.
+fn left(prepared: &Prepared) -> Option<Duration> {
+    let spent_ms = prepared.earlier.as_ref().map_or(0, |earlier| earlier.spent_ms);
+    prepared.objective.timeout_ms.map(|limit| Duration::from_millis(limit.saturating_sub(spent_ms)))
+}
+
 fn warden(
     prepared: &Prepared,
-    signals: Signals,
+    (signals, left): (Signals, Option<Duration>),
     (supervisor, stop): (&Supervisor, &Arc<StopSignal>),
     voice: &Told,
 ) -> Warden {
-    let limit = prepared.objective.timeout_ms.map(Duration::from_millis);
     let theirs = voice.clone();
     Warden {
         signals,
         supervisor: supervisor.clone(),
         stop: Arc::clone(stop),
-        deadline: limit.and_then(|limit| Instant::now().checked_add(limit)),
+        deadline: left.and_then(|left| Instant::now().checked_add(left)),
         drain: prepared.shown.drain,
         is_nested: prepared.parent.is_some(),
         say: Box::new(move |words| theirs.say(words)),
@@ -231,8 +243,12 @@ async fn finish(
         results,
         unfinished: &unfinished,
     };
-    if let (Some(fault), None) = (&last.fault, cut) {
-        voice.error(&format!("the closing turn failed ({}): {}", fault.code, fault.message));
+    match (&last.fault, cut) {
+        (Some(fault), None) if last.is_spent => voice.error(&fault.message),
+        (Some(fault), None) => {
+            voice.error(&format!("the closing turn failed ({}): {}", fault.code, fault.message));
+        }
+        (Some(_), Some(_)) | (None, _) => {}
     }
     if cut.is_some() && !unfinished.is_empty() {
         let names: Vec<_> = jobs.iter().filter(is_unfinished).map(name).collect();
@@ -288,9 +304,11 @@ fn exit(jobs: &[JobInfo], cut: Option<Cut>, last: &Last, is_left: bool, fail_on:
     if is_left || jobs.iter().any(is_open) {
         return Exit::Unreaped;
     }
-    match cut {
+    // What came once all was done has changed nothing.
+    match cut.filter(|_| !last.is_done) {
         Some(Cut::Signal(signal)) => Exit::Signal(signal),
         Some(Cut::Deadline) => Exit::Deadline,
+        None if last.is_spent => Exit::Autonomy,
         None if last.fault.is_some() => Exit::TurnFailed,
         None if fail_on.is_some() && jobs.iter().any(|job| job.status != Status::Completed) => {
             Exit::SomeNotCompleted

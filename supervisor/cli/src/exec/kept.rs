@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::file;
 use crate::plan::FailOn;
+use crate::prepare;
 
 /// What it was asked to do, in the folder of its session.
 pub(crate) const OBJECTIVE: &str = "exec.json";
@@ -33,15 +34,26 @@ pub(crate) struct Objective {
     pub(crate) rights: Option<Rights>,
     /// Where it works, and what starts there reads its configuration.
     pub(crate) cwd: PathBuf,
-    /// How long all of it may take.
+    /// How long all of it may take, and from when on: its first start, in milliseconds since the Unix epoch.
     pub(crate) timeout_ms: Option<u64>,
+    #[serde(default = "prepare::now_ms")]
+    pub(crate) began_ms: u64,
     pub(crate) fail_on: Option<FailOn>,
 }
 
 impl Objective {
     pub(crate) fn new(session: SessionId, agent: String, objective: String, cwd: PathBuf) -> Self {
-        let schema = SCHEMA.to_owned();
-        Self { schema, session, agent, objective, rights: None, cwd, timeout_ms: None, fail_on: None }
+        Self {
+            schema: SCHEMA.to_owned(),
+            session,
+            agent,
+            objective,
+            rights: None,
+            cwd,
+            timeout_ms: None,
+            began_ms: prepare::now_ms(),
+            fail_on: None,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fanin_acp::{AcpRunner, Conversation, Hosting, Opened};
 use fanin_mcp::Parent;
 use fanin_protocol::limits::{GATE_PAUSE, GATE_WAIT, PARENT_TRIES, RETRY_GAP};
-use fanin_protocol::{Cause, CombinedResult, Fault, GroupId, text};
+use fanin_protocol::{Cause, CombinedResult, Fault, GroupId, Reason, text};
 use fanin_supervisor::{
     CallError, Failure, Filter, Owing, Refusal, Session, Since, StopSignal, StopStage, Supervisor, Voice,
     Wake,
@@ -35,6 +35,10 @@ pub(super) struct Last {
     pub(super) fault: Option<Fault>,
     /// A result that it was woken with was not taken.
     pub(super) is_owed: bool,
+    /// It was woken as often as it may be.
+    pub(super) is_spent: bool,
+    /// Nothing is to come, and nothing has cut it short.
+    pub(super) is_done: bool,
 }
 
 /// A parent at work.
@@ -54,6 +58,8 @@ pub(super) struct Hosted<'h> {
     pub(super) results: Vec<CombinedResult>,
     /// Processes of its agent may still be alive.
     pub(super) is_left: bool,
+    /// How often it was woken, once it is not woken any more without a word of its user (W-7).
+    pub(super) spent: Option<u32>,
 }
 
 /// What became of one turn.
@@ -70,7 +76,20 @@ impl Hosted<'_> {
     }
 
     fn is_cut(&self) -> bool {
-        self.cut.borrow().is_some()
+        self.cut.borrow().is_some() || self.spent.is_some()
+    }
+
+    /// As [`Hosted::turns`]. Of one that was woken as often as it may be, what is owed to it stays so.
+    ///
+    /// # Errors
+    ///
+    /// [`DriveError`].
+    pub(super) async fn converse(&mut self, earlier: Option<Option<Answer>>) -> Result<Last, DriveError> {
+        let last = self.turns(earlier).await?;
+        Ok(match self.spent {
+            Some(wakes) => spent(last, wakes),
+            None => last,
+        })
     }
 
     /// Turn after turn, until nothing is to come. `earlier` is there of a parent that was interrupted, with what it said
@@ -79,7 +98,7 @@ impl Hosted<'_> {
     /// # Errors
     ///
     /// [`DriveError`], where fanin could not do its part.
-    pub(super) async fn converse(&mut self, earlier: Option<Option<Answer>>) -> Result<Last, DriveError> {
+    async fn turns(&mut self, earlier: Option<Option<Answer>>) -> Result<Last, DriveError> {
         let mut last = Last::default();
         let is_resumed = earlier.is_some();
         // One that has no session was never asked.
@@ -103,7 +122,7 @@ impl Hosted<'_> {
             }
             last.text = answer.text;
             if wakes.is_empty() && self.is_done().await? {
-                return Ok(last);
+                return Ok(Last { is_done: true, ..last });
             }
         }
         let mut tries = 0;
@@ -138,7 +157,7 @@ impl Hosted<'_> {
             }
             while wakes.is_empty() {
                 if self.is_done().await? {
-                    return Ok(last);
+                    return Ok(Last { is_done: !self.is_cut(), ..last });
                 }
                 // A call that was still open has launched something since.
                 wakes = self.woken().await?;
@@ -248,18 +267,29 @@ impl Hosted<'_> {
 
     /// Waits until nothing that it has launched is left, and holds all results that are owed to it. Empty where it is cut
     /// short.
-    async fn woken(&self) -> Result<Vec<Wake>, DriveError> {
+    async fn woken(&mut self) -> Result<Vec<Wake>, DriveError> {
         let changes = Filter::session(self.session().id()).kinds(["job.ended", "message.taken"]);
         // Before the first look: what changes since then is seen.
         let mut changes = self.supervisor.subscribe(changes, Since::Now).await?;
-        let (mut held, mut is_told): (Vec<Wake>, bool) = (Vec::new(), false);
+        let (mut held, mut is_told, mut is_late): (Vec<Wake>, bool, bool) = (Vec::new(), false, false);
         loop {
-            let Owing { jobs, groups } = patiently(|| self.session().owing()).await?;
+            let Owing { jobs, groups, autonomy } = patiently(|| self.session().owing()).await?;
             if jobs.is_empty() && groups.len() <= held.len() {
                 let place = |wake: &Wake| groups.iter().position(|group| *group == wake.result().group);
                 held.sort_by_key(place);
                 held.iter().for_each(|wake| self.voice.say(&format!("woken: {}", over(wake.result()))));
                 return Ok(held);
+            }
+            match autonomy {
+                Some(Reason::Autonomy { wakes, not_before_ms: None }) if jobs.is_empty() => {
+                    self.spent = Some(wakes);
+                    return Ok(Vec::new());
+                }
+                Some(reason @ Reason::Autonomy { not_before_ms: Some(_), .. }) if !is_late => {
+                    is_late = true;
+                    self.voice.say(&reason.to_string());
+                }
+                Some(_) | None => {}
             }
             if !jobs.is_empty() && !is_told {
                 is_told = true;
@@ -286,6 +316,14 @@ impl Hosted<'_> {
             }
         }
     }
+}
+
+/// The end of one that was woken so often. What is owed to it stays so.
+fn spent(last: Last, wakes: u32) -> Last {
+    let message =
+        format!("it was woken {wakes} times without a word of its user, and is not woken again by itself");
+    let fault = Fault { code: "autonomy".to_owned(), message, hint: None, retryable: true };
+    Last { fault: Some(fault), is_owed: true, is_spent: true, ..last }
 }
 
 fn fault(failure: Failure) -> Fault {
