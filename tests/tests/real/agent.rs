@@ -61,10 +61,7 @@ impl Place {
         fs::write(place.path("home/.codex/config.toml"), place.for_codex()).unwrap();
         if is_root() {
             // It can lie where nobody else may go.
-            let own = place.path("program");
-            fs::copy(&place.program, &own).unwrap();
-            fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
-            place.program = own;
+            place.program = place.reachable();
             for path in [
                 "",
                 "home",
@@ -80,6 +77,29 @@ impl Place {
         Some(place)
     }
 
+    /// The agent's program where everybody may go: itself, or a script with the packages that it needs.
+    fn reachable(&self) -> PathBuf {
+        let program = &self.program;
+        if program.extension().is_none_or(|end| end != "js") {
+            let own = self.path("program");
+            // A second name for it is there at once; elsewhere it is copied.
+            if fs::hard_link(program, &own).is_err() {
+                fs::copy(program, &own).unwrap();
+                fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            return own;
+        }
+        let packages = program.ancestors().find(|path| path.ends_with("node_modules")).unwrap();
+        let own = self.path("node_modules");
+        fs::create_dir(&own).unwrap();
+        for package in ["@agentclientprotocol", "@anthropic-ai", "zod"] {
+            let copied =
+                |way| Command::new("cp").args([way]).arg(packages.join(package)).arg(&own).output().unwrap();
+            assert!(copied("-al").status.success() || copied("-a").status.success(), "{package}");
+        }
+        own.join(program.strip_prefix(packages).unwrap())
+    }
+
     /// Gives the agent the tools of this `fanin`.
     pub(crate) fn with_tools(self, fanin: &str) -> Self {
         let own = self.own(fanin);
@@ -87,6 +107,8 @@ impl Place {
         config["mcp"] =
             json!({"fanin": {"type": "local", "command": [own, "mcp"], "enabled": true, "timeout": 60_000}});
         fs::write(self.path("project/opencode.json"), config.to_string()).unwrap();
+        let servers = json!({"mcpServers": {"fanin": {"command": own, "args": ["mcp"]}}});
+        fs::write(self.path("project/mcp.json"), servers.to_string()).unwrap();
         let config = format!(
             "{}[mcp_servers.fanin]\ncommand = '{}'\nargs = ['mcp']\nstartup_timeout_sec = 60\n",
             self.for_codex(),
@@ -154,16 +176,16 @@ impl Place {
     }
 
     /// A program of ours with these words, as who has no rights: what it starts is as well. Its configuration has the agent as
-    /// `name`, with all rights and its home in this place.
-    pub(crate) fn ours(&self, program: &str, (name, way): (&str, &str), words: &[&str]) -> Command {
+    /// `name`, with these arguments, all rights and its home in this place.
+    pub(crate) fn ours(&self, program: &str, (name, args): (&str, &[&str]), words: &[&str]) -> Command {
         let own = self.own(program);
         let quoted = |text: &str| serde_json::to_string(text).unwrap();
         let env: Vec<String> =
             self.variables().iter().map(|(name, value)| format!("{name} = {}", quoted(value))).collect();
-        let command = quoted(self.program.to_str().unwrap());
+        let command: Vec<_> =
+            std::iter::once(self.program.to_str().unwrap()).chain(args.iter().copied()).collect();
         let config = format!(
-            "[agents.{name}]\ncommand = [{command}, {}]\nrights = \"full\"\nenv = {{ {} }}\n",
-            quoted(way),
+            "[agents.{name}]\ncommand = {command:?}\nrights = \"full\"\nenv = {{ {} }}\n",
             env.join(", ")
         );
         fs::write(self.path("project/fanin.toml"), config).unwrap();
@@ -209,6 +231,9 @@ impl Place {
             ("XDG_STATE_HOME", folder("home/.local/state")),
             ("XDG_CACHE_HOME", folder("home/.cache")),
             ("GIT_CONFIG_GLOBAL", "/dev/null".to_owned()),
+            ("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{}", self.model.port)),
+            ("ANTHROPIC_API_KEY", "none".to_owned()),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
         ];
         places.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(off).collect()
     }

@@ -75,7 +75,7 @@ fn assert_one_result(seen: &[Seen], outputs: &[String]) {
 
 /// Asserts that from the first start to the last end it took no longer than the slowest, but for the spread of the starts.
 #[track_caller]
-fn assert_at_once(what: &str, starts: &[Duration], ends: &[Duration], slowest: Duration) {
+pub(crate) fn assert_at_once(what: &str, starts: &[Duration], ends: &[Duration], slowest: Duration) {
     assert_eq!(starts.len(), ends.len(), "{what}");
     let first = starts.iter().min().unwrap();
     let (spread, took) = (*starts.iter().max().unwrap() - *first, *ends.iter().max().unwrap() - *first);
@@ -140,6 +140,12 @@ fn codex_is_told_of_a_fan_out_once_as_soon_as_the_slowest_is_over() {
     is_one_result_as_soon_as_the_slowest_is_over("FANIN_CODEX", &["exec", "--skip-git-repo-check"]);
 }
 
+#[test]
+fn claude_is_told_of_a_fan_out_once_as_soon_as_the_slowest_is_over() {
+    let words = ["--mcp-config", "mcp.json", "--permission-mode", "bypassPermissions", "-p"];
+    is_one_result_as_soon_as_the_slowest_is_over("FANIN_CLAUDE", &words);
+}
+
 // The workers are of the same kind as their parent, and their times are those of the model that they share.
 #[test]
 fn agents_that_opencode_launches_work_at_once_and_are_told_once() {
@@ -162,8 +168,9 @@ fn agents_that_opencode_launches_work_at_once_and_are_told_once() {
     assert_at_once("agents of opencode", &starts, &ends, Duration::from_secs(6));
 }
 
-fn is_a_workers(seen: &Seen) -> bool {
-    !["CALLS go", "THREE go"].iter().any(|words| seen.is_of(words))
+/// True for a request of a worker, and not of the parent that has launched it.
+pub(crate) fn is_a_workers(seen: &Seen) -> bool {
+    !["CALLS go", "THREE go", "AGENTS go"].iter().any(|words| seen.is_of(words))
 }
 
 // What our tools are there for: opencode 1.18.33 by itself wakes its parent for each child, and ends without any.

@@ -1,5 +1,5 @@
-//! A model that says what it is told to, over the wires of chat completions and of responses. What it does not answer stays open until the
-//! other end goes.
+//! A model that says what it is told to, over the wires of chat completions, of responses and of messages. What it does not
+//! answer stays open until the other end goes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::responses;
+use crate::{messages, responses};
 
 /// How the prompts of a host begin.
 pub(crate) const WOKEN: &str = "[fanin]";
@@ -27,6 +27,8 @@ pub(crate) enum Reply {
     /// A call whose arguments stop in the middle.
     Cut(&'static str, &'static str),
     Never,
+    /// None now: it has too much to do (429, or 529).
+    Busy(u16),
 }
 
 /// A command that ends with the folder that it runs in.
@@ -46,9 +48,32 @@ fn task(name: &str, prompt: &str, is_background: bool) -> (String, Value) {
 }
 
 /// Three jobs of a hosted parent, in the background.
-fn hosted() -> (String, Value) {
+fn hosted(request: &Value) -> (String, Value) {
     let tasks = [2, 4, 6].map(|seconds| json!({"shell": format!("sleep {seconds} && echo slept {seconds}")}));
-    ("fanin_task_parallel".into(), json!({"tasks": tasks, "background": true}))
+    (full(request, "task_parallel"), json!({"tasks": tasks, "background": true}))
+}
+
+/// Three that end with the folder that they run in.
+fn held(request: &Value) -> (String, Value) {
+    let tasks =
+        [1, 2, 3].map(|n| json!({"id": format!("held-{n}"), "shell": format!("touch launched; {LONG}")}));
+    (full(request, "task_parallel"), json!({"tasks": tasks, "background": true}))
+}
+
+/// The same of three agents, which work for 1, 2 and 3 s.
+fn agents(request: &Value, agent: &str) -> (String, Value) {
+    let task = |n: u32| json!({"agent": agent, "prompt": format!("WORK after {n} seconds")});
+    let tasks = [1, 2, 3].map(task);
+    (full(request, "task_parallel"), json!({"tasks": tasks, "background": true}))
+}
+
+/// The name of a tool of ours among those that an agent has: each has its own names for the tools of others, and they end
+/// with ours.
+fn full(request: &Value, name: &str) -> String {
+    let tools = request["tools"].as_array().into_iter().flatten();
+    let names = tools.filter_map(|tool| tool["name"].as_str().or_else(|| tool["function"]["name"].as_str()));
+    let full = names.filter(|full| full.ends_with(name)).max_by_key(|full| full.len());
+    full.unwrap_or(name).to_owned()
 }
 
 /// The calls that a question asks for: one after another, each once the one before was answered.
@@ -57,11 +82,7 @@ fn next_call(request: &Value, calls: &[(String, Value)]) -> Option<(String, Valu
     let asked = messages.iter().rposition(|message| message["role"] == "user")?;
     let (name, arguments) =
         calls.get(messages[asked..].iter().filter(|message| message["role"] == "tool").count())?;
-    // Each agent has its own names for the tools of others: they end with ours.
-    let tools = request["tools"].as_array().into_iter().flatten();
-    let names = tools.filter_map(|tool| tool["name"].as_str().or_else(|| tool["function"]["name"].as_str()));
-    let full = names.filter(|full| full.ends_with(name.as_str())).max_by_key(|full| full.len());
-    Some((full.unwrap_or(name).to_owned(), arguments.clone()))
+    Some((full(request, name), arguments.clone()))
 }
 
 /// The seconds that a worker's model is told to take.
@@ -86,7 +107,14 @@ fn reply(request: &Value, calls: &[(String, Value)]) -> Reply {
     } else if has(WOKEN) {
         Reply::Text("closing words")
     } else if has("HOSTED go") {
-        Reply::Calls(vec![hosted()])
+        Reply::Calls(vec![hosted(request)])
+    } else if has("HELD go") {
+        Reply::Calls(vec![held(request)])
+    } else if has("MIDTURN go") {
+        let stays = json!({"command": format!("touch midturn; {LONG}"), "description": "stays"});
+        Reply::Calls(vec![held(request), ("bash".into(), stays)])
+    } else if let Some((_, agent)) = asked.split_once("AGENTS go ") {
+        Reply::Calls(vec![agents(request, agent.split_whitespace().next().unwrap_or_default())])
     } else if has("THREE go") {
         let child = |seconds: u32| task(&seconds.to_string(), &format!("WORK after {seconds} s"), true);
         Reply::Calls([2, 4, 6].map(child).into())
@@ -164,7 +192,11 @@ pub(crate) struct Model {
     pub(crate) port: u16,
     requests: Arc<Mutex<Vec<Seen>>>,
     calls: Arc<Mutex<Vec<(String, Value)>>>,
+    /// What it is too busy for: so often, where its last question has these words, with this status.
+    busy: Busy,
 }
+
+type Busy = Arc<Mutex<Vec<(String, usize, u16)>>>;
 
 impl Model {
     pub(crate) fn start() -> Self {
@@ -173,14 +205,16 @@ impl Model {
             port: listener.local_addr().unwrap().port(),
             requests: Arc::default(),
             calls: Arc::default(),
+            busy: Arc::default(),
         };
         let (requests, calls) = (Arc::clone(&model.requests), Arc::clone(&model.calls));
+        let busy = Arc::clone(&model.busy);
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let (stream, requests) = (stream.unwrap(), Arc::clone(&requests));
+                let (stream, requests, busy) = (stream.unwrap(), Arc::clone(&requests), Arc::clone(&busy));
                 let calls = calls.lock().unwrap().clone();
                 // That the other end is gone is how most of these end.
-                thread::spawn(move || answer(stream, &requests, &calls).ok());
+                thread::spawn(move || answer(stream, &requests, (&calls, &busy)).ok());
             }
         });
         model
@@ -190,6 +224,11 @@ impl Model {
     pub(crate) fn calls(&self, calls: &[(&str, Value)]) {
         *self.calls.lock().unwrap() =
             calls.iter().map(|(name, args)| ((*name).to_owned(), args.clone())).collect();
+    }
+
+    /// Has it refuse the next requests whose last question has these words, with this status.
+    pub(crate) fn is_busy(&self, words: &str, times: usize, status: u16) {
+        self.busy.lock().unwrap().push((words.to_owned(), times, status));
     }
 
     /// True once there was a request whose last question has these words.
@@ -220,9 +259,32 @@ impl Model {
     }
 }
 
-fn answer(stream: TcpStream, requests: &Mutex<Vec<Seen>>, calls: &[(String, Value)]) -> std::io::Result<()> {
+/// The wire of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Chat,
+    Responses,
+    Messages,
+}
+
+/// The status of one that it is too busy for.
+fn refusal(request: &Value, busy: &Busy) -> Option<u16> {
+    let messages = request["messages"].as_array()?;
+    let asked = messages.iter().rev().find(|message| message["role"] == "user").map(text)?;
+    let mut busy = busy.lock().unwrap();
+    let (_, times, status) =
+        busy.iter_mut().find(|(words, times, _)| *times > 0 && asked.contains(words.as_str()))?;
+    *times -= 1;
+    Some(*status)
+}
+
+fn answer(
+    stream: TcpStream,
+    requests: &Mutex<Vec<Seen>>,
+    (calls, busy): (&[(String, Value)], &Busy),
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
-    let (mut length, mut is_responses) = (0, false);
+    let (mut length, mut kind) = (0, Kind::Chat);
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
@@ -230,7 +292,11 @@ fn answer(stream: TcpStream, requests: &Mutex<Vec<Seen>>, calls: &[(String, Valu
         if line.is_empty() {
             break;
         }
-        is_responses |= line.starts_with("post ") && line.contains("/responses ");
+        if line.starts_with("post ") && line.contains("/responses ") {
+            kind = Kind::Responses;
+        } else if line.starts_with("post ") && (line.contains("/messages ") || line.contains("/messages?")) {
+            kind = Kind::Messages;
+        }
         if let Some(value) = line.strip_prefix("content-length:") {
             length = value.trim().parse().unwrap();
         }
@@ -245,8 +311,12 @@ fn answer(stream: TcpStream, requests: &Mutex<Vec<Seen>>, calls: &[(String, Valu
         );
     }
     let request: Value = serde_json::from_slice(&body)?;
-    let request = if is_responses { responses::as_chat(&request) } else { request };
-    let reply = reply(&request, calls);
+    let request = match kind {
+        Kind::Chat => request,
+        Kind::Responses => responses::as_chat(&request),
+        Kind::Messages => messages::as_chat(&request),
+    };
+    let reply = refusal(&request, busy).map_or_else(|| reply(&request, calls), Reply::Busy);
     let place = {
         let mut requests = requests.lock().unwrap();
         requests.push(Seen { request, at: Instant::now(), answered: None });
@@ -255,7 +325,7 @@ fn answer(stream: TcpStream, requests: &Mutex<Vec<Seen>>, calls: &[(String, Valu
     if let Reply::After(time, _) = &reply {
         thread::sleep(*time);
     }
-    write_reply(stream, reader, is_responses, reply)?;
+    write_reply(stream, reader, kind, reply)?;
     requests.lock().unwrap()[place].answered = Some(Instant::now());
     Ok(())
 }
@@ -263,13 +333,25 @@ fn answer(stream: TcpStream, requests: &Mutex<Vec<Seen>>, calls: &[(String, Valu
 fn write_reply(
     stream: TcpStream,
     mut reader: BufReader<TcpStream>,
-    is_responses: bool,
+    kind: Kind,
     reply: Reply,
 ) -> std::io::Result<()> {
     let mut out = stream;
+    if let Reply::Busy(status) = reply {
+        let kind = if status == 429 { "rate_limit_error" } else { "overloaded_error" };
+        let error =
+            json!({"type": "error", "error": {"type": kind, "message": "too much to do"}}).to_string();
+        let length = error.len();
+        return write!(
+            out,
+            "HTTP/1.1 {status} Busy\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{error}"
+        );
+    }
     write!(out, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")?;
-    if is_responses {
-        return responses::write(&mut out, &reply);
+    match kind {
+        Kind::Chat => {}
+        Kind::Responses => return responses::write(&mut out, &reply),
+        Kind::Messages => return messages::write(&mut out, &reply),
     }
     let mut send = |delta: Value, end: Value| {
         let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "mock-1",
@@ -300,6 +382,8 @@ fn write_reply(
         Reply::Never => {
             reader.read_to_end(&mut Vec::new())?;
         }
+        // Written above.
+        Reply::Busy(_) => {}
     }
     write!(out, "data: [DONE]\n\n")
 }

@@ -50,7 +50,7 @@ pub(crate) fn write(out: &mut impl Write, reply: &Reply) -> io::Result<()> {
             };
             calls.iter().enumerate().map(call).collect()
         }
-        Reply::Cut(..) | Reply::Never => return Err(io::ErrorKind::Unsupported.into()),
+        Reply::Cut(..) | Reply::Never | Reply::Busy(_) => return Err(io::ErrorKind::Unsupported.into()),
     };
     let mut number = 0;
     let mut send = |kind: &str, mut event: Value| {
