@@ -128,6 +128,8 @@ pub enum Code {
     Exhausted,
     /// Failed: the same call again and again, without another one between (SC-15).
     NoProgress,
+    /// Failed: checks of a watch, one after the other, could not be made.
+    CheckFailed,
     /// Failed: a command left with another status than 0.
     ExitStatus,
     /// Failed: a signal from outside ended the command.
@@ -178,6 +180,7 @@ impl Code {
             Self::Unanswered => "unanswered",
             Self::Exhausted => "exhausted",
             Self::NoProgress => "no_progress",
+            Self::CheckFailed => "check_failed",
             Self::ExitStatus => "exit_status",
             Self::Signal => "signal",
             Self::ProgramNotFound => "program_not_found",

@@ -256,6 +256,13 @@ id!(
     "log_"
 );
 
+impl MessageId {
+    /// The key of a watch's firing (SC-22).
+    pub fn of_firing(watch: Lifetime, number: u32) -> Self {
+        Self(Repr::Given(format!("watch-{watch}-{number}").into()))
+    }
+}
+
 /// A node of the tree: a session or a job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -291,6 +291,25 @@ pub struct JobInfo {
     /// What it, and all below it, has used so far; left out where nobody told of anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Spent>,
+    /// How often it has fired, where it is a watch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firings: Option<Firings>,
+}
+
+/// How often a watch has fired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Firings {
+    /// So far.
+    pub fired: u32,
+    /// At the most.
+    pub max: u32,
+}
+
+impl Firings {
+    /// How often it may still fire.
+    pub const fn left(self) -> u32 {
+        self.max.saturating_sub(self.fired)
+    }
 }
 
 /// A page of jobs, oldest first.

@@ -9,6 +9,7 @@ use crate::budget::{Budget, usd};
 use crate::job::JobKind;
 use crate::limits::{
     AGENT_IDLE, AGENT_REPEATS_MAX, AGENT_RUN, GRACE_MAX, LIMIT_MAX, RETRIES_MAX, START_WAIT, USD_MICROS_MAX,
+    WATCH_FIRINGS_MAX, WATCH_LIFE_MAX,
 };
 use crate::spec::{SpecError, millis};
 use crate::text;
@@ -71,6 +72,10 @@ pub struct JobLimits {
     /// Money that one run of it is expected to cost, in millionths of a US dollar: it starts only where so much is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate_usd_micros: Option<u64>,
+    /// The job is a watch, and may fire so many times: it holds no slot, nobody waits for its end, and its life is
+    /// `total_ms` (SC-22).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firings: Option<u32>,
 }
 
 impl JobLimits {
@@ -87,6 +92,7 @@ impl JobLimits {
         resume: None,
         budget: Budget::NONE,
         estimate_usd_micros: None,
+        firings: None,
     };
 
     /// What holds for a kind of job where nothing is set.
@@ -126,6 +132,7 @@ impl JobLimits {
             resume: self.resume.or(defaults.resume),
             budget: if self.budget.is_none() { defaults.budget } else { self.budget },
             estimate_usd_micros: self.estimate_usd_micros.or(defaults.estimate_usd_micros),
+            firings: self.firings.or(defaults.firings),
         }
     }
 
@@ -156,7 +163,23 @@ impl JobLimits {
             return Err(SpecError::new("estimate", format!("{} is no estimate", usd(estimate))));
         }
         self.budget.check()?;
+        self.check_watch()?;
         self.contradictions()
+    }
+
+    /// A watch is bounded in its firings and in its life.
+    fn check_watch(&self) -> Result<(), SpecError> {
+        let Some(firings) = self.firings else { return Ok(()) };
+        if !(1..=WATCH_FIRINGS_MAX).contains(&firings) {
+            let problem = format!("{firings}; a watch fires 1 to {WATCH_FIRINGS_MAX} times");
+            return Err(SpecError::new("times", problem));
+        }
+        if self.total_ms.is_none_or(|ms| ms > millis(WATCH_LIFE_MAX)) {
+            let max = text::duration(millis(WATCH_LIFE_MAX));
+            let problem = format!("a watch needs one of {max} at the most: that is its life");
+            return Err(SpecError::new("total_timeout", problem));
+        }
+        Ok(())
     }
 
     /// A limit that can never pass, and the one that always passes first, by their names; `None` where there is no such
@@ -264,5 +287,16 @@ mod tests {
         }
         JobLimits { retries: Some(RETRIES_MAX + 1), ..JobLimits::NONE }.check().unwrap_err();
         JobLimits { repeats: Some(0), ..JobLimits::NONE }.check().unwrap_err();
+    }
+
+    #[test]
+    fn a_watch_is_bounded_in_its_firings_and_in_its_life() {
+        let watch = |firings, total_ms| {
+            JobLimits { firings: Some(firings), total_ms, ..JobLimits::NONE }.check().is_ok()
+        };
+        let day = millis(WATCH_LIFE_MAX);
+        assert!(watch(1, Some(1)) && watch(WATCH_FIRINGS_MAX, Some(day)));
+        assert!(!watch(0, Some(1)) && !watch(WATCH_FIRINGS_MAX + 1, Some(1)));
+        assert!(!watch(1, None) && !watch(1, Some(day + 1)));
     }
 }

@@ -287,6 +287,42 @@ pub const INBOX_MESSAGES_MAX: usize = 256;
 /// repeats a call (J-21).
 pub const MESSAGE_KEYS_MAX: usize = 65_536;
 
+/// Firings of one watch: whoever is told more often of one thing is not watching, it is flooded (SC-22).
+pub const WATCH_FIRINGS_MAX: u32 = 10;
+
+/// Longest life of a watch: it is forgotten by then (SC-22).
+pub const WATCH_LIFE_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Shortest time between two checks of a watch, and between two of its firings: a shorter one is a loop (SC-22).
+pub const WATCH_EVERY_MIN: Duration = Duration::from_secs(1);
+
+/// Time between two checks of a watch, unless it says otherwise: soon enough for people, and cheap.
+pub const WATCH_EVERY: Duration = Duration::from_secs(30);
+
+/// Time between two firings of a watch, unless it says otherwise: what comes meanwhile is told with the next one.
+pub const WATCH_GAP: Duration = Duration::from_secs(10);
+
+/// How long one check of a watch may take, unless it says otherwise (SC-22).
+pub const WATCH_CHECK: Duration = Duration::from_secs(60);
+
+/// Checks of a watch in a row that could not be made, and then it gives up: once may be chance, three times is none.
+pub const WATCH_BAD_CHECKS_MAX: u32 = 3;
+
+/// Text of one firing: what a model reads of it without losing its thread.
+pub const WATCH_TEXT_BYTES_MAX: usize = 4_096;
+
+/// Lines that one firing quotes; the others are counted.
+pub const WATCH_LINES_MAX: usize = 20;
+
+/// Of one line of what is watched; the rest of a longer one is not looked at.
+pub const WATCH_LINE_BYTES_MAX: usize = 4_096;
+
+/// What a check puts out and is looked at, its end: longer ones belong into a file.
+pub const WATCH_CHECK_BYTES_MAX: usize = 262_144;
+
+/// Longest pattern of a watch: more is a program.
+pub const WATCH_PATTERN_BYTES_MAX: usize = 1_024;
+
 /// A panic's text, cut to what a screen shows (SC-7).
 pub const PANIC_BYTES_MAX: usize = 4 * 1024;
 

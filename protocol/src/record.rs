@@ -319,6 +319,9 @@ pub struct MessagePosted {
     pub to: NodeId,
     /// Of what kind.
     pub class: MessageClass,
+    /// The watch that fired, where it is one's hit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<JobId>,
     /// Its text.
     #[serde(default, skip_serializing_if = "Private::is_hidden")]
     pub body: Private<Arc<str>>,

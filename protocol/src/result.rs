@@ -286,15 +286,7 @@ impl ResultEntry {
             _ if self.reference => out.push_str("(already delivered by a wait)\n"),
             None => out.push_str("(no output)\n"),
             Some(output) => {
-                let _ = writeln!(out, "<<<{nonce:016x} output of [{}]", self.index);
-                for line in text::printable(&output.text).lines() {
-                    if line.contains(&format!("{nonce:016x}")) {
-                        out.push_str("\\ ");
-                    }
-                    out.push_str(line);
-                    out.push('\n');
-                }
-                let _ = writeln!(out, ">>>{nonce:016x}");
+                text::frame(out, &output.text, nonce, &format!("output of [{}]", self.index));
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::job::JobKind;
 pub use crate::job_limits::JobLimits;
 use crate::limits::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX_MAX};
 use crate::rights::Rights;
+pub use crate::watch::{WatchSpec, Watched, When};
 
 /// What a job shall do. A closure has no spec: it cannot be written down and never survives the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,13 +20,16 @@ pub enum Spec {
     Command(CommandSpec),
     /// A prompt for an agent.
     Agent(AgentSpec),
+    /// A condition that is looked at again and again. Its limits say how often it fires.
+    Watch(WatchSpec),
 }
 
 impl Spec {
     /// The kind of job that this makes.
     pub const fn kind(&self) -> JobKind {
         match self {
-            Self::Command(_) => JobKind::Command,
+            // What looks is a command, or the runner of commands itself.
+            Self::Command(_) | Self::Watch(_) => JobKind::Command,
             Self::Agent(_) => JobKind::Agent,
         }
     }
@@ -39,7 +43,23 @@ impl Spec {
         match self {
             Self::Command(command) => command.check(),
             Self::Agent(agent) => agent.check(),
+            Self::Watch(watch) => watch.check(),
         }
+    }
+
+    /// Output of it that is kept at the most, where it says so.
+    pub const fn output_bytes_max(&self) -> Option<u64> {
+        match self {
+            Self::Command(command) => command.output_bytes_max,
+            Self::Agent(agent) => agent.output_bytes_max,
+            Self::Watch(_) => None,
+        }
+    }
+}
+
+impl From<WatchSpec> for Spec {
+    fn from(watch: WatchSpec) -> Self {
+        Self::Watch(watch)
     }
 }
 
@@ -134,7 +154,7 @@ impl CommandSpec {
         self
     }
 
-    fn check(&self) -> Result<(), SpecError> {
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
         let field = match &self.line {
             CommandLine::Shell(_) => "shell",
             CommandLine::Argv(_) => "command",

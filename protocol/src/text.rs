@@ -1,6 +1,7 @@
 //! Cutting text without breaking it, and showing text that nobody vouches for.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::path::Path;
 
 /// The longest start of `text` that is at most `max` bytes and ends between two characters (B62).
@@ -52,6 +53,22 @@ pub fn printable(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// Writes text of somebody else between marks that hold this number, which its writer cannot know: a line of it that looks
+/// like a mark is escaped, so that it can neither close its own frame nor forge another. `what` says what it is.
+pub fn frame(out: &mut String, text: &str, nonce: u64, what: &str) {
+    // A `String` takes all that is written.
+    let _ = writeln!(out, "<<<{nonce:016x} {}", one_line(what));
+    let mark = format!("{nonce:016x}");
+    for line in printable(text).lines() {
+        if line.contains(&mark) {
+            out.push_str("\\ ");
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+    let _ = writeln!(out, ">>>{nonce:016x}");
 }
 
 /// [`printable`] text on one line: breaks and tabs become spaces.

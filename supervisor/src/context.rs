@@ -10,18 +10,20 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fanin_machine::{
-    Answer, Bound, Command, Mail, Mono, Parent, Post, Refusal, Report, RunRef, Said, Wanted,
+    Answer, Bound, Command, Mail, Mono, Parent, Post, Refusal, Reply, Report, RunRef, Said, Wanted,
 };
 use fanin_protocol::limits::{MAIL_WAIT_MAX, PROGRESS_BYTES_MAX};
 use fanin_protocol::process::TOKEN_VARIABLE;
 use fanin_protocol::{
-    Dependencies, Fence, JobId, JobKind, Lifetime, MessageId, PARENT_VARIABLE, ParentMark, Spec, text,
+    Dependencies, Fence, Firings, JobId, JobKind, Lifetime, MessageId, PARENT_VARIABLE, ParentMark, Spec,
+    text,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::core::{CallError, Core};
+use crate::follow::Follow;
 use crate::handle::Handle;
 use crate::launcher::Launcher;
 use crate::run_output::OutputPlace;
@@ -377,6 +379,7 @@ impl RunContext {
                 | Answer::Group { .. }
                 | Answer::Wake(_)
                 | Answer::Words { .. }
+                | Answer::Hit(_)
                 | Answer::Promoted
                 | Answer::Background(_)
                 | Answer::Voided
@@ -384,6 +387,55 @@ impl RunContext {
                 | Answer::Closed,
             ) => Err(WaitError::Closed),
         }
+    }
+
+    /// Fires, where the job is a watch ([`JobSpec::fires`](crate::JobSpec::fires)): its session is owed this text, once.
+    /// Gives how often it may still fire; a watch that may no more has nothing left to do.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] by the codes `no_watch`, `firings_spent`, `too_large`, `stopping`, and `inbox_full` where its
+    /// session takes nothing: nothing was counted then, and the same may be said later.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at the gate it has not fired; dropped later it may have.
+    pub async fn fire(&self, text: impl Into<Arc<str>>) -> Result<u32, CallError> {
+        self.beat();
+        let fired = Command::Report(Report { run: self.cell.run, what: Said::Fired(text.into()) });
+        match self.cell.core().submit(fired).await? {
+            Reply::Fired { left } => Ok(left),
+            // The run is over, and has no say any more.
+            Reply::Done
+            | Reply::Turn(_)
+            | Reply::Answered
+            | Reply::Launched(_)
+            | Reply::Stopped(_)
+            | Reply::Posted { .. }
+            | Reply::Extended(_)
+            | Reply::Promoted(_)
+            | Reply::Refused(_) => Err(Refusal::RunOver(self.cell.run.fence).into()),
+        }
+    }
+
+    /// How often it has fired, in earlier runs too, and how often it may; `None` where it is no watch.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`], where the supervisor is busy or closed.
+    pub fn firings(&self) -> Result<Option<Firings>, CallError> {
+        let RunCell { job, lifetime, .. } = &*self.cell;
+        let info = self.cell.core().look_now(|state| state.job_info_exact(job, *lifetime))?;
+        Ok(info.map_err(CallError::Refused)?.firings)
+    }
+
+    /// Follows what another job puts out, from its beginning to its end. It keeps no supervisor alive.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`] for a job that is not known, and where the supervisor is busy.
+    pub fn follow(&self, job: &JobId) -> Result<Follow, CallError> {
+        Follow::of(self.cell.core(), job)
     }
 
     /// Takes follow-ups from now on: what [`Supervisor::extend`](crate::Supervisor::extend) accepts is for

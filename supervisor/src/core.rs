@@ -225,6 +225,7 @@ impl Core {
             | Reply::Answered
             | Reply::Stopped(_)
             | Reply::Extended(_)
+            | Reply::Fired { .. }
             | Reply::Promoted(_)
             | Reply::Posted { .. }
             | Reply::Refused(_) => Err(CallError::Poisoned),

@@ -175,6 +175,12 @@ pub struct Follow {
 }
 
 impl Follow {
+    /// Of a job in its newest life, from its beginning.
+    pub(crate) fn of(core: &Arc<Core>, job: &JobId) -> Result<Self, CallError> {
+        let lifetime = core.lifetime_of(job)?;
+        Self::new(core, job, lifetime, 0)
+    }
+
     fn new(core: &Arc<Core>, job: &JobId, lifetime: Lifetime, from: u64) -> Result<Self, CallError> {
         let filter = Filter::job(job.clone()).kinds(["run.started", "run.ended", "job.ended"]);
         // Fails for a filter or a place that is wrong, and these are not.

@@ -186,6 +186,7 @@ impl Call {
                 Answer::Jobs { .. }
                 | Answer::Wake(_)
                 | Answer::Words { .. }
+                | Answer::Hit(_)
                 | Answer::Mail(_)
                 | Answer::Background(_)
                 | Answer::Idle
@@ -274,6 +275,7 @@ async fn promote(handle: &Handle, target: PromoteTarget) -> Result<Promotion, Ca
         | Reply::Stopped(_)
         | Reply::Answered
         | Reply::Extended(_)
+        | Reply::Fired { .. }
         | Reply::Refused(_) => Err(CallError::Poisoned),
     }
 }
@@ -286,6 +288,7 @@ async fn background(handle: &Handle, job: &JobId, lifetime: Lifetime) -> Result<
         | Answer::Group { .. }
         | Answer::Wake(_)
         | Answer::Words { .. }
+        | Answer::Hit(_)
         | Answer::Mail(_)
         | Answer::Promoted
         | Answer::Voided

@@ -55,6 +55,7 @@ impl Handle {
             | Reply::Launched(_)
             | Reply::Stopped(_)
             | Reply::Extended(_)
+            | Reply::Fired { .. }
             | Reply::Promoted(_)
             | Reply::Refused(_) => Err(CallError::Poisoned),
         }
@@ -79,6 +80,7 @@ impl Handle {
             | Reply::Launched(_)
             | Reply::Posted { .. }
             | Reply::Extended(_)
+            | Reply::Fired { .. }
             | Reply::Promoted(_)
             | Reply::Refused(_) => Err(CallError::Poisoned),
         }

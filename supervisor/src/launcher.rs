@@ -279,6 +279,7 @@ impl Launcher {
             Answer::Jobs { .. }
             | Answer::Wake(_)
             | Answer::Words { .. }
+            | Answer::Hit(_)
             | Answer::Mail(_)
             | Answer::Promoted
             | Answer::Background(_)
@@ -322,6 +323,7 @@ impl Launcher {
             Answer::Jobs { .. }
             | Answer::Group { .. }
             | Answer::Words { .. }
+            | Answer::Hit(_)
             | Answer::Mail(_)
             | Answer::Voided
             | Answer::Promoted

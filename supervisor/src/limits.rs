@@ -100,6 +100,7 @@ async fn extend(
         | Reply::Launched(_)
         | Reply::Stopped(_)
         | Reply::Posted { .. }
+        | Reply::Fired { .. }
         | Reply::Promoted(_)
         | Reply::Refused(_) => Err(CallError::Poisoned),
     }

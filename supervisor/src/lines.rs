@@ -5,7 +5,7 @@
 use std::fmt;
 
 use fanin_protocol::limits::LOG_CONTENT_BYTES_MAX;
-use fanin_protocol::{CommandLine, Entry, Fence, Record, Spec, Status, text};
+use fanin_protocol::{CommandLine, CommandSpec, Entry, Fence, Record, Spec, Status, text};
 use tracing::{Level, Span};
 
 use crate::context::RunCell;
@@ -167,11 +167,16 @@ fn word(variant: impl fmt::Debug) -> String {
 /// What a job shall do, in its launcher's words.
 fn asked(spec: &Spec) -> String {
     match spec {
-        Spec::Command(command) => match &command.line {
-            CommandLine::Shell(line) => line.clone(),
-            CommandLine::Argv(words) => words.join(" "),
-        },
+        Spec::Command(command) => line(command),
         Spec::Agent(agent) => agent.prompt.clone(),
+        Spec::Watch(watch) => watch.command().map(line).unwrap_or_default(),
+    }
+}
+
+fn line(command: &CommandSpec) -> String {
+    match &command.line {
+        CommandLine::Shell(line) => line.clone(),
+        CommandLine::Argv(words) => words.join(" "),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fanin_protocol::MessageId;
+use fanin_protocol::{Hit, MessageId};
 
 use crate::core::CallError;
+use crate::offered::Offered;
 use crate::wait::Waiter;
 use crate::wake::Wake;
 
@@ -26,6 +27,8 @@ pub enum Message {
     Wake(Wake),
     /// A user's words.
     Words(Words),
+    /// A watch fired. Dropped without [`Offered::take`] it is given back and comes again.
+    Hit(Offered<Hit>),
 }
 
 /// A user's words, handed to a session. Dropped without [`Words::ack`] they are given back and come again.

@@ -175,6 +175,7 @@ where
         Wanted::Group(..)
         | Wanted::Wake(_)
         | Wanted::Message(_)
+        | Wanted::Hit(_)
         | Wanted::Mail { .. }
         | Wanted::Background(..)
         | Wanted::Idle => {

@@ -1,16 +1,18 @@
 //! A session: a parent outside of all jobs, with turns.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use fanin_machine::{Answer, Command, Parent, PostTarget, Reply, SessionCommand, Wanted, why};
-use fanin_protocol::{Bounds, GroupId, JobId, MessageId, NodeId, Profile, Reason, SessionId};
+use fanin_protocol::{Bounds, GroupId, Hit, JobId, MessageId, NodeId, Profile, Reason, SessionId};
 
 use crate::core::CallError;
 use crate::handle::Handle;
 use crate::launcher::Launcher;
 use crate::message::{Message, Queued, Words};
+use crate::offered::Offered;
 use crate::supervisor::Owner;
 use crate::turn::Turn;
 use crate::wait::{WaitError, Waiter};
@@ -49,18 +51,21 @@ impl SessionOptions {
 /// What is still to come of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Owing {
-    /// Jobs of its tree that are not over, oldest first.
+    /// Jobs of its tree that are not over, oldest first. Watches are not among them: nobody waits for their end.
     pub jobs: Vec<JobId>,
-    /// Groups that it launched and whose result was not taken, oldest first: fired ones, and those that are still to fire.
+    /// Groups that it launched and whose result was not taken, oldest first: fired ones, and those that are still to fire,
+    /// but for watches.
     pub groups: Vec<GroupId>,
     /// Why a result that is there is not handed out: it was woken as often as it may be (W-7).
     pub autonomy: Option<Reason>,
+    /// Firings of watches that were not taken.
+    pub hits: usize,
 }
 
 impl Owing {
     /// True where nothing is to come: outside of a turn, the session is done.
     pub const fn is_nothing(&self) -> bool {
-        self.jobs.is_empty() && self.groups.is_empty()
+        self.jobs.is_empty() && self.groups.is_empty() && self.hits == 0
     }
 }
 
@@ -111,6 +116,7 @@ impl Session {
             | Reply::Stopped(_)
             | Reply::Posted { .. }
             | Reply::Extended(_)
+            | Reply::Fired { .. }
             | Reply::Promoted(_)
             | Reply::Refused(_) => Err(CallError::Poisoned),
         }
@@ -140,15 +146,22 @@ impl Session {
     pub fn owing(&self) -> Result<Owing, CallError> {
         let parent = NodeId::Session(self.id.clone());
         self.launcher.handle().core().look(|state| {
-            let jobs = state.live_jobs().filter(|job| job.session == self.id).map(|job| job.job);
+            let live = || state.live_jobs().filter(|job| job.session == self.id);
+            // A watch is a group of its own.
+            let watches: BTreeSet<GroupId> =
+                live().filter(|job| job.firings.is_some()).map(|job| job.group).collect();
+            let jobs = live().filter(|job| job.firings.is_none()).map(|job| job.job);
             let groups = state
                 .group_infos()
                 .filter(|group| group.parent.as_ref() == Some(&parent))
-                .filter(|group| !group.is_taken && group.voided.is_none());
+                .filter(|group| !group.is_taken && group.voided.is_none())
+                .filter(|group| !watches.contains(&group.group));
             let groups: Vec<GroupId> = groups.map(|group| group.group).collect();
+            let hits = state.owed_hits(&self.id);
             let is_held = |reason: &Reason| matches!(reason, Reason::Autonomy { .. });
-            let autonomy = groups.iter().flat_map(|group| why::group(state, group)).find(is_held);
-            Owing { jobs: jobs.collect(), groups, autonomy }
+            let of_groups = groups.iter().flat_map(|group| why::group(state, group)).find(is_held);
+            let autonomy = of_groups.or_else(|| state.held_hits(&self.id));
+            Owing { jobs: jobs.collect(), groups, hits, autonomy }
         })
     }
 
@@ -185,8 +198,59 @@ impl Session {
         match waiter.answer().await? {
             Answer::Wake(result) => Ok(Message::Wake(Wake::new(result, waiter))),
             Answer::Words { key, text } => Ok(Message::Words(Words::new(key, text, waiter))),
+            Answer::Hit(hit) => Ok(Message::Hit(Offered::new(hit, waiter))),
             Answer::Jobs { .. }
             | Answer::Group { .. }
+            | Answer::Promoted
+            | Answer::Background(_)
+            | Answer::Voided
+            | Answer::Mail(_)
+            | Answer::Idle
+            | Answer::Closed => Err(WaitError::Closed),
+        }
+    }
+
+    /// The next firing of a watch of the session ([`JobSpec::watch`](crate::JobSpec::watch)), and nothing else: results and
+    /// words stay where they are. It is delivered once it is [taken](Offered::take).
+    ///
+    /// # Errors
+    ///
+    /// As [`next_wake`](Launcher::next_wake).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropping the future, or what it returns without `take`, leaves the firing owed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use fanin_supervisor::{JobSpec, Supervisor};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let supervisor = Supervisor::builder().start().await?;
+    /// let session = supervisor.session("main").await?;
+    /// let queue = JobSpec::run("queue", |ctx| async move {
+    ///     ctx.fire("the queue is empty").await?;
+    ///     Ok("looked once".into())
+    /// });
+    /// session.start(queue.fires(1, Duration::from_secs(3_600))).await?;
+    /// let hit = session.next_hit().await?.take();
+    /// assert_eq!((&*hit.name(), hit.seen(), hit.number), ("queue", "the queue is empty", 1));
+    /// supervisor.shutdown().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn next_hit(&self) -> Result<Offered<Hit>, WaitError> {
+        let mut waiter = Waiter::begin(self.launcher.handle(), Wanted::Hit(self.id.clone())).await?;
+        match waiter.answer().await? {
+            Answer::Hit(hit) => Ok(Offered::new(hit, waiter)),
+            Answer::Jobs { .. }
+            | Answer::Group { .. }
+            | Answer::Wake(_)
+            | Answer::Words { .. }
             | Answer::Promoted
             | Answer::Background(_)
             | Answer::Voided

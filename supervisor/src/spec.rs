@@ -6,9 +6,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fanin_protocol::limits::WATCH_LIFE_MAX;
 use fanin_protocol::spec::{AgentSpec, CommandSpec, millis};
 use fanin_protocol::{
-    Budget, Cause, GroupId, JobId, JobKind, JobLimits, OnFailedDependency, Policy, Resume, SharedLimits, Spec,
+    Budget, Cause, GroupId, JobId, JobKind, JobLimits, OnFailedDependency, Policy, Resume, SharedLimits,
+    Spec, WatchSpec,
 };
 
 use crate::body::{Body, Start, Work};
@@ -164,6 +166,36 @@ impl JobSpec {
     /// A prompt for an agent. Needs a runner for agents.
     pub fn agent(label: impl Into<Arc<str>>, agent: impl Into<String>, prompt: impl Into<String>) -> Self {
         Self::new(label, AgentSpec::new(agent, prompt))
+    }
+
+    /// A watch: what is looked at again and again, at an interval or as it comes, and tells its session each time it fires
+    /// ([`Session::next_hit`](crate::Session::next_hit)). It fires once and lives for a day, unless [`JobSpec::fires`] says
+    /// otherwise; what watches changes nothing, so it is started again after a crash of its supervisor. Needs a runner for
+    /// commands, `SubprocessRunner` of `fanin-subprocess`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use fanin_supervisor::JobSpec;
+    /// use fanin_supervisor::protocol::{CommandSpec, WatchSpec, When};
+    ///
+    /// let up = WatchSpec::checks(CommandSpec::shell("curl -sf localhost:8080"), When::Succeeds);
+    /// let spec = JobSpec::watch("server is up", up).fires(3, Duration::from_secs(3_600));
+    /// ```
+    pub fn watch(label: impl Into<Arc<str>>, watch: WatchSpec) -> Self {
+        Self::new(label, watch).resume(Resume::Rerun).fires(1, WATCH_LIFE_MAX)
+    }
+
+    /// The job is a watch: its body may fire so many times ([`RunContext::fire`]), 1 to
+    /// [`WATCH_FIRINGS_MAX`](fanin_protocol::limits::WATCH_FIRINGS_MAX), and lives no longer than `life`, a day at the most.
+    /// It holds no slot, is a group of its own, and a session is done although it runs.
+    #[must_use]
+    pub fn fires(mut self, times: u32, life: Duration) -> Self {
+        let limits = self.limits.edit();
+        (limits.firings, limits.total_ms) = (Some(times), Some(millis(life)));
+        self
     }
 
     /// Plain data for the runner of its kind.

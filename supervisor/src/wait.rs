@@ -243,6 +243,7 @@ async fn known_jobs(
         Answer::Group { .. }
         | Answer::Wake(_)
         | Answer::Words { .. }
+        | Answer::Hit(_)
         | Answer::Mail(_)
         | Answer::Promoted
         | Answer::Background(_)

@@ -68,6 +68,7 @@ pub fn pair(world: &World, op: &Op) -> String {
                 NodeId::Job(id) => format!("Post follow-up, {known} to {}", job(world, id)),
             }
         }
+        Op::Fire(id) => format!("Report fired, {}", job(world, id)),
         Op::Listen(id) => format!("Report listens, {}", job(world, id)),
         Op::Silent(id) => format!("Report silent, {}", job(world, id)),
         Op::Took(id, _) => format!("Report took, {}", job(world, id)),
@@ -212,6 +213,12 @@ fn taken(world: &World, wish: &Wish) -> String {
                 (false, false) => "nothing owed",
             };
             format!("message, {owed}")
+        }
+        Wish::Hit(id) => {
+            let hit = matches!(id, NodeId::Session(id) if world.ledger.owed_posts(id).any(|(_, key)| {
+                world.ledger.posts.get(key).is_some_and(|post| post.hit.is_some())
+            }));
+            format!("hit, {}", if hit { "owed" } else { "nothing owed" })
         }
         Wish::Background(id) => format!("background, {}", calls(world, of(world, id))),
         Wish::Idle => {

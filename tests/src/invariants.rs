@@ -200,7 +200,9 @@ fn job_reason(world: &World, id: &JobId, job: &JobSeen, reason: &Reason) -> bool
         }
         Reason::Draining => job.run.is_none() && (world.closing > 0 || !ledger.open),
         Reason::Starting | Reason::Working => {
-            job.run.is_some() && job.stop.is_none() && !lending::waits(world, id, job)
+            // To look is the work of a watch.
+            let works = job.firings.is_some() || !lending::waits(world, id, job);
+            job.run.is_some() && job.stop.is_none() && works
         }
         Reason::Waiting { first } => {
             let live = |id| ledger.jobs.get(id).is_some_and(|job| job.ended.is_none());

@@ -122,6 +122,10 @@ pub struct JobSeen {
     pub ended: Option<JobEnded>,
     /// Its single result was taken.
     pub taken: bool,
+    /// How often it may fire, where it is a watch.
+    pub firings: Option<u32>,
+    /// How often it has.
+    pub fired: u32,
 }
 
 impl JobSeen {

@@ -11,6 +11,10 @@ use crate::world::World;
 
 /// True where the job's run waits for others: it has no answer yet, or a question of it is open.
 pub fn waits(world: &World, id: &JobId, job: &JobSeen) -> bool {
+    // It looks, and does nothing else (SC-22).
+    if job.run.is_some() && job.firings.is_some() {
+        return true;
+    }
     let Some(run) = job.run.and_then(|fence| world.ledger.runs.get(&fence)) else { return false };
     let asks = run.parts.iter().any(|part| part.kind == PartKind::Question && !part.state.is_terminal());
     let is_own = |by: &NodeId| matches!(by, NodeId::Job(by) if by == id);

@@ -75,6 +75,8 @@ pub enum Op {
     Extend(JobId, u64),
     /// The last run of a job says that it is over.
     End(JobId, How),
+    /// The last run of a job says that it has seen what it watches for.
+    Fire(JobId),
     /// Somebody posts a message: a user's words, or a follow-up.
     Post(NodeId, MessageId),
     /// The last run of a job takes follow-ups from now on.
@@ -146,6 +148,8 @@ pub enum Wish {
     Wake(NodeId),
     /// The next message of a session, whatever it is.
     Message(NodeId),
+    /// The next firing of a watch of a session.
+    Hit(NodeId),
     /// That nobody waits for a job in the foreground, in the life it has.
     Background(JobId),
     /// That no run is open.
@@ -183,7 +187,8 @@ impl Wish {
             | Self::Exact(by, ..)
             | Self::Group(by, _)
             | Self::Wake(by)
-            | Self::Message(by) => Some(by),
+            | Self::Message(by)
+            | Self::Hit(by) => Some(by),
             Self::Background(_) | Self::Idle => None,
         }
     }

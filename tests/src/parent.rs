@@ -116,7 +116,7 @@ impl Parent {
             }
             Wish::Exact(_, _, lifetime) => vec![*lifetime],
             Wish::Background(job) => ledger.jobs.get(job).map(|job| job.lifetime).into_iter().collect(),
-            Wish::Group(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Idle => Vec::new(),
+            Wish::Group(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Hit(_) | Wish::Idle => Vec::new(),
         };
         let life = wish.by().and_then(|by| ledger.life_of(by));
         self.waits.insert(waiter, Wait { wish, life, lives, offer: None, is_foreground: false });

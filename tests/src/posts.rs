@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use fanin_protocol::record::{MessagePosted, RunEnded, RunOutcome, TakenBy};
-use fanin_protocol::{Lifetime, MessageId, NodeId, SessionId};
+use fanin_protocol::record::{MessageClass, MessagePosted, RunEnded, RunOutcome, TakenBy};
+use fanin_protocol::{JobId, Lifetime, MessageId, NodeId, SessionId};
 
-use crate::broken::{Kept, ensure, some};
+use crate::broken::{Broken, Kept, ensure, some};
 use crate::ledger::{JobSeen, Ledger};
 
 /// A posted message.
@@ -18,6 +18,8 @@ pub struct PostSeen {
     pub to: NodeId,
     /// Which life of a job.
     pub life: Option<Lifetime>,
+    /// It is a firing: of which life of a watch, and its number.
+    pub hit: Option<(Lifetime, u32)>,
     /// It was taken.
     pub taken: Option<TakenBy>,
 }
@@ -35,11 +37,26 @@ impl Ledger {
                 Some(job.lifetime)
             }
         };
+        let is_hit = body.class == MessageClass::Watch;
+        ensure(is_hit == body.from.is_some(), "SC-22", || format!("{} comes from nobody", body.key))?;
+        let hit = body.from.as_ref().map(|from| self.fired(from, body)).transpose()?;
         let goes = self.is_going_down(&body.to);
         ensure(!goes, "J-24", || format!("{} goes and {} is posted", body.to, body.key))?;
-        let post = PostSeen { place: self.head, to: body.to.clone(), life, taken: None };
+        let post = PostSeen { place: self.head, to: body.to.clone(), life, hit, taken: None };
         let before = self.posts.insert(body.key.clone(), post);
         ensure(before.is_none(), "J-21", || format!("{} is posted twice", body.key))
+    }
+
+    /// A watch fires while it runs and is not told to stop, to its parent, and so often and no more.
+    fn fired(&mut self, from: &JobId, body: &MessagePosted) -> Result<(Lifetime, u32), Broken> {
+        let job = some(self.jobs.get_mut(from), "SC-22", || format!("no job {from}"))?;
+        let may = job.run.is_some() && job.stop.is_none() && job.parent == body.to;
+        ensure(may, "SC-22", || format!("{from} fires: {job:?}"))?;
+        ensure(job.firings.is_some_and(|max| job.fired < max), "SC-22", || {
+            format!("{from} has fired {} times of {:?}, and fires again", job.fired, job.firings)
+        })?;
+        job.fired += 1;
+        Ok((job.lifetime, job.fired))
     }
 
     pub(crate) fn posts_taken(&mut self, keys: &[MessageId], by: TakenBy) -> Kept {

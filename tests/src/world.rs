@@ -11,7 +11,7 @@ use fanin_protocol::record::{Level, Usage};
 
 use fanin_protocol::{
     AgentSpec, Bounds, Cause, Code, CommandSpec, Entry, Fence, JobId, JobKind, Left, LeftProcess, Lifetime,
-    LogId, NodeId, Output, Private, Profile, Spec,
+    LogId, NodeId, Output, Private, Profile, Spec, WatchSpec, When,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -450,6 +450,7 @@ impl World {
                 key: key.clone(),
                 text: format!("words of {key}").into(),
             })),
+            Op::Fire(id) => report(self.host.runs.get(id), Said::Fired(format!("{id} saw it").into()))?,
             Op::Listen(id) => report(self.host.runs.get(id), Said::Listens)?,
             Op::Silent(id) => report(self.host.runs.get(id), Said::Silent)?,
             Op::Took(id, key) => report(self.host.runs.get(id), Said::Took(key.clone()))?,
@@ -489,7 +490,8 @@ impl World {
             Wish::Group(by, group) => Wanted::Group(self.by(by)?, group.clone()),
             Wish::Wake(by) => Wanted::Wake(self.by(by)?),
             Wish::Message(NodeId::Session(id)) => Wanted::Message(id.clone()),
-            Wish::Message(NodeId::Job(_)) => return None,
+            Wish::Hit(NodeId::Session(id)) => Wanted::Hit(id.clone()),
+            Wish::Message(NodeId::Job(_)) | Wish::Hit(NodeId::Job(_)) => return None,
             Wish::Background(id) => Wanted::Background(
                 id.clone(),
                 self.ledger.jobs.get(id).map_or(Lifetime(0), |job| job.lifetime),
@@ -525,6 +527,9 @@ impl World {
 fn launch(launching: &Launching, parent: By) -> Launch {
     let spec = match launching.kind {
         JobKind::Closure => None,
+        JobKind::Command if launching.limits.firings.is_some() => {
+            Some(Spec::Watch(WatchSpec::checks(CommandSpec::shell("true"), When::Succeeds)))
+        }
         JobKind::Command => Some(Spec::Command(CommandSpec::shell("true"))),
         JobKind::Agent => Some(Spec::Agent(AgentSpec::new("worker", "look"))),
     }

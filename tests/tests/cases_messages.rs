@@ -6,7 +6,7 @@ use fanin_supervisor::protocol::{Code, JobId, MessageId, Status};
 use fanin_supervisor::{
     CallError, JobError, JobSpec, Message, NotAccepted, Queued, Refusal, RunContext, Session,
 };
-use fanin_tests::cases::{Gate, start_with_parent};
+use fanin_tests::cases::{Gate, QUIET, start_with_parent};
 
 /// A body that answers the text it began with, and each follow-up until none is left.
 async fn talk(context: RunContext, gate: Gate) -> Result<fanin_supervisor::JobOutput, JobError> {
@@ -131,6 +131,7 @@ async fn next(session: &Session) -> String {
             group
         }
         Message::Words(words) => words.ack().await.unwrap().to_string(),
+        Message::Hit(hit) => hit.take().to_string(),
     }
 }
 
@@ -207,5 +208,123 @@ async fn one_turn_at_a_time_and_a_holder_that_fails_lets_go() {
         assert!(hook.await.unwrap_err().is_panic());
     }
     drop(session.turn().await.expect("the failed holder let go"));
+    supervisor.shutdown().await;
+}
+
+/// A watch whose body fires these texts and says how often it may still.
+fn watch(times: u32, texts: &'static [&'static str]) -> JobSpec {
+    let body = JobSpec::run("watch", move |context: RunContext| async move {
+        let mut left = Vec::new();
+        for text in texts {
+            left.push(match context.fire(*text).await {
+                Ok(left) => left.to_string(),
+                Err(error) => error.code().to_owned(),
+            });
+        }
+        Ok(left.join(" ").into())
+    });
+    body.fires(times, QUIET)
+}
+
+// SC-22: each firing is one message, and what was not taken comes again.
+#[tokio::test]
+async fn each_firing_comes_once_and_again_where_it_was_not_taken() {
+    let (supervisor, session) = start_with_parent().await;
+    let job = session.start(watch(2, &["one", "two", "three"])).await.unwrap();
+    let entry = job.wait(None).await.unwrap();
+    assert_eq!(&*entry.output.unwrap().text, "1 0 firings_spent");
+    drop(session.next_hit().await.unwrap());
+    let first = session.next_hit().await.unwrap().take();
+    assert_eq!((first.job, first.number), (job.id().clone(), 1));
+    let Message::Hit(second) = session.next_message().await.unwrap() else { panic!("a firing comes first") };
+    assert_eq!((second.number, second.seen()), (2, "two"));
+    assert_eq!(session.owing().unwrap().hits, 1, "what is held is owed");
+    second.take();
+    while session.owing().unwrap().hits > 0 {
+        tokio::task::yield_now().await;
+    }
+    supervisor.shutdown().await;
+}
+
+// SH-3: nobody waits for the end of a watch, and somebody for what it saw.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_done_although_a_watch_runs_and_not_before_its_firing_was_taken() {
+    let (supervisor, session) = start_with_parent().await;
+    let gate = Gate::new();
+    let opens = gate.clone();
+    let body = JobSpec::run("looks", |context: RunContext| async move {
+        opens.passed().await;
+        context.fire("seen").await?;
+        std::future::pending().await
+    });
+    let job = session.start(body.fires(3, QUIET)).await.unwrap();
+    assert!(session.owing().unwrap().is_nothing());
+    gate.open();
+    let hit = session.next_hit().await.unwrap();
+    assert!(!session.owing().unwrap().is_nothing());
+    hit.take();
+    while !session.owing().unwrap().is_nothing() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(supervisor.get(job.id()).unwrap().status, Status::Running);
+    session.close().await.unwrap();
+    supervisor.shutdown().await;
+}
+
+// SC-22: its life ends it, as a limit does; what it saw stays owed.
+#[tokio::test(start_paused = true)]
+async fn the_life_of_a_watch_ends_it_and_what_it_saw_is_owed() {
+    let (supervisor, session) = start_with_parent().await;
+    let body = JobSpec::run("looks", |context: RunContext| async move {
+        context.fire("seen").await?;
+        std::future::pending().await
+    });
+    let job = session.start(body.fires(3, Duration::from_secs(60))).await.unwrap();
+    let entry = job.wait(None).await.unwrap();
+    assert_eq!((entry.status, entry.code), (Status::Error, Some(Code::Total)));
+    assert_eq!(session.next_hit().await.unwrap().take().seen(), "seen");
+    supervisor.shutdown().await;
+}
+
+// SC-22, SC-12: whoever takes nothing is not flooded, and nothing that was refused is counted.
+#[tokio::test]
+async fn a_firing_that_there_is_no_room_for_is_refused_and_may_be_said_later() {
+    let (supervisor, session) = start_with_parent().await;
+    for _ in 0..fanin_supervisor::protocol::limits::INBOX_MESSAGES_MAX {
+        session.post("words", None).await.unwrap();
+    }
+    let (full, emptied) = (Gate::new(), Gate::new());
+    let (says, waits) = (full.clone(), emptied.clone());
+    let body = JobSpec::run("looks", |context: RunContext| async move {
+        let refused = context.fire("seen").await.unwrap_err().code();
+        says.open();
+        waits.passed().await;
+        let left = context.fire("seen").await?;
+        let too_long = context.fire("x".repeat(5_000)).await.unwrap_err().code();
+        Ok(format!("{refused} {left} {too_long}").into())
+    });
+    let job = session.start(body.fires(2, QUIET)).await.unwrap();
+    full.passed().await;
+    let Message::Words(words) = session.next_message().await.unwrap() else {
+        panic!("words were posted first")
+    };
+    words.ack().await.unwrap();
+    emptied.open();
+    let entry = job.wait(None).await.unwrap();
+    assert_eq!(&*entry.output.unwrap().text, "inbox_full 1 too_large");
+    supervisor.shutdown().await;
+}
+
+// SC-22: a job that is no watch does not fire.
+#[tokio::test]
+async fn only_a_watch_fires() {
+    let (supervisor, session) = start_with_parent().await;
+    let body = |context: RunContext| async move {
+        let watch = JobSpec::run("below", |_| async { Ok("".into()) }).fires(1, QUIET);
+        let below = context.start(watch).await.unwrap_err().code();
+        Ok(format!("{} {below}", context.fire("seen").await.unwrap_err().code()).into())
+    };
+    let entry = session.start(JobSpec::run("job", body)).await.unwrap().wait(None).await.unwrap();
+    assert_eq!(&*entry.output.unwrap().text, "no_watch bad_watch");
     supervisor.shutdown().await;
 }

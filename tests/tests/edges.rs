@@ -273,10 +273,10 @@ fn the_machine_keeps_its_budgets() {
         }
     }
     assert!(rules > 1_000 && lines > rules + 1_000, "the machine is not read rightly");
-    assert!(rules <= 3_320, "{rules} lines of rules that say something (0009, 0054, 0059, 0064)");
+    assert!(rules <= 3_400, "{rules} lines of rules that say something (0009, 0054, 0059, 0064, 0065)");
     assert!(
         lines <= 5_670,
-        "{lines} lines that say something, {plain} that are neither blank nor comment (0009, 0054, 0059, 0064)"
+        "{lines} lines that say something, {plain} that are neither blank nor comment (0009, 0054, 0059, 0064, 0065)"
     );
 }
 

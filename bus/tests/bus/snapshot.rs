@@ -63,6 +63,7 @@ impl State {
             started_at_ms: None,
             ended_at_ms: None,
             usage: None,
+            firings: None,
         };
         self.0.iter().map(info).collect()
     }

@@ -14,6 +14,7 @@ use crate::id::{GroupId, JobId, Lifetime, LogId, MessageId, Named, NodeId, Seq, 
 use crate::job::{JobInfo, JobList, Promotion, Reason};
 use crate::policy::Policy;
 use crate::result::{CombinedResult, ResultEntry};
+use crate::watch::Hit;
 
 /// What a service sends once a client is welcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +81,8 @@ pub enum Answer {
         /// They.
         text: Arc<str>,
     },
+    /// A firing of a watch, offered.
+    Hit(Hit),
     /// What became of each, in launch order.
     Cancelled(Vec<(JobId, Cancelled)>),
     /// A message is owed until it is taken.

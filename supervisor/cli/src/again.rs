@@ -49,6 +49,8 @@ fn adjust(task: &mut Task, started_in: &Path, flags: &Flags) {
             agent.cwd = Some(started_in.join(folder));
             agent.env.extend(flags.variables());
         }
+        // No run has one among its tasks.
+        Spec::Watch(_) => {}
     }
     let flag = JobLimits { run_ms: flags.timeout.map(millis), ..JobLimits::NONE };
     task.limits = flag.or(task.limits);
@@ -87,6 +89,7 @@ pub(crate) fn renumber(tasks: &mut [Task]) -> Result<(), (usize, String)> {
             let env = match &mut task.spec {
                 Spec::Command(command) => &mut command.env,
                 Spec::Agent(agent) => &mut agent.env,
+                Spec::Watch(_) => continue,
             };
             env.insert(DEPENDENCIES_VARIABLE.to_owned(), told);
         }

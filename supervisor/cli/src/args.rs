@@ -19,6 +19,7 @@ use crate::exec::ExecArgs;
 use crate::init::InitArgs;
 use crate::log::LogArgs;
 use crate::look::Look;
+use crate::lookout::WatchArgs;
 use crate::mcp::McpArgs;
 use crate::plan::FailOn;
 use crate::resume::ResumeArgs;
@@ -76,6 +77,21 @@ changes nothing. What is queued then, or may be started again, goes on with the 
 
 Exit codes: 0 done; 2 wrong command line; 70 fanin failed; 75 another process owns the store.";
 
+const WATCH: &str = "\
+Examples:
+  fanin watch --every 5s 'curl -sf localhost:8080/health' && ./deploy
+      goes on once the check succeeds
+  fanin watch --match 'ERROR|panicked' --times 5 --for 8h -- tail -n 0 -F app.log
+      says up to five times what was seen, at most every ten seconds
+  fanin watch --changes --every 5m 'git ls-remote origin main'
+      says when the output is another one
+
+It fires where the condition comes true, and not again while it stays so. Two checks are never at work at once, and one
+that was missed is not made up. What it has seen goes to standard output.
+
+Exit codes: 0 it fired as often as it should; 1 it did not, since --for was over or checks could not be made; 2 wrong command
+line; 70 fanin failed; 130 or 143 a signal ended it. docs/watch.md has more.";
+
 const RULES: &str = "\
 A single argument that ends in .toml is a manifest, and so is the value of --file; any other argument is a shell line.
 To run a command that ends in .toml alone, name it: --task show='cat Cargo.toml'.
@@ -131,6 +147,10 @@ pub(crate) enum Command {
     /// Give an agent an objective and the tools to launch jobs: it is woken ONCE when they are over
     #[command(after_help = EXEC)]
     Exec(Box<ExecArgs>),
+    /// Look again and again, and say when a condition comes true: a check that succeeds, output that changes, a line that
+    /// matches
+    #[command(after_help = WATCH)]
+    Watch(Box<WatchArgs>),
     /// Go on with a run whose fanin died, and print its result
     Resume(ResumeArgs),
     /// Serve an agent over MCP on standard input and output: it launches jobs, and is told once when they are over
@@ -286,6 +306,8 @@ pub(crate) enum Asked {
     Run(Box<RunArgs>, Vec<Inline>),
     /// To host a parent.
     Exec(Box<ExecArgs>),
+    /// To look until something is seen.
+    Watch(Box<WatchArgs>),
     /// To go on with one.
     Resume(ResumeArgs),
     /// To look at stores.
@@ -323,7 +345,7 @@ impl Asked {
             Self::Doctor(_) => true,
             Self::Status(_) | Self::Config(_) => true,
             // A server says it with its first launch, where its agent hears it.
-            Self::Mcp(_) | Self::Demo(_) | Self::Init(_) | Self::Completions(_) => false,
+            Self::Mcp(_) | Self::Watch(_) | Self::Demo(_) | Self::Init(_) | Self::Completions(_) => false,
         }
     }
 
@@ -332,6 +354,7 @@ impl Asked {
         match self {
             Self::Run(args, _) => args.json,
             Self::Exec(args) => args.json,
+            Self::Watch(args) => args.json,
             Self::Resume(args) => args.json,
             Self::Look(look) => look.is_json(),
             Self::Doctor(args) => args.json,
@@ -354,6 +377,7 @@ impl Asked {
         match self {
             Self::Run(args, inline) => (*args, inline),
             Self::Exec(_)
+            | Self::Watch(_)
             | Self::Resume(_)
             | Self::Look(_)
             | Self::Mcp(_)
@@ -385,6 +409,7 @@ fn asked(command: Command, matches: &clap::ArgMatches) -> Result<Asked, clap::Er
     let args = match command {
         Command::Run(args) => args,
         Command::Exec(args) => return Ok(Asked::Exec(args)),
+        Command::Watch(args) => return Ok(Asked::Watch(args)),
         Command::Resume(args) => return Ok(Asked::Resume(args)),
         Command::Look(look) => return Ok(Asked::Look(look)),
         Command::Mcp(args) => return Ok(Asked::Mcp(args)),

@@ -225,7 +225,7 @@ fn modes(field: &Field<'_, '_>, agent: &mut Agent, problems: &mut Problems<'_>) 
     let Some(section) = field.section("modes.", "a table, such as { read-only = \"ask\" }", problems) else {
         return;
     };
-    section.refuse_unknown(&Rights::ALL.map(Rights::as_str), (&[], ""), problems);
+    section.refuse_unknown(&Rights::ALL.map(Rights::as_str), &[], problems);
     for rights in Rights::ALL {
         if let Some(mode) = section.field(rights.as_str()).and_then(|field| field.string(problems)) {
             *agent = agent.clone().modes(rights, Some(mode).filter(|mode| !mode.is_empty()));
@@ -305,8 +305,7 @@ mod tests {
     fn all_that_is_wrong_is_told_with_its_place() {
         let problems = parsed(
             "agent = 1\n[agents]\nx = 1\n[agents.a]\nkind = \"mcp\"\n[agents.b]\nkind = \"command\"\ncommand = [\"x\"]\n\
-             [agents.c]\ncomand = [\"x\"]\nrights = \"root\"\n\
-             [agents.d]\ncommand = [\"x\"]\nmodes = { read = \"a\", full = 1 }\n",
+             [agents.c]\ncomand = [\"x\"]\nrights = \"root\"\n",
         );
         expect_test::expect![[r#"
             fanin.toml:1:1: agent: unknown key; did you mean `agents`?

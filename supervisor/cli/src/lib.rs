@@ -26,6 +26,7 @@ mod keep;
 mod leave;
 mod log;
 mod look;
+mod lookout;
 mod manifest;
 mod mask;
 mod mcp;
@@ -175,6 +176,7 @@ async fn program(stderr: &Stderr) -> Ended {
             Ok(Ok(Ready::Run(prepared))) => *prepared,
             Ok(Ok(Ready::Mcp(served))) => return serve(served, signals, stderr).await,
             Ok(Ok(Ready::Serve(prepared))) => return serve_all(*prepared, signals, stderr).await,
+            Ok(Ok(Ready::Watch(prepared))) => return look_out(*prepared, signals, stderr).await,
             Ok(Ok(Ready::Exec(prepared))) => return host(*prepared, signals, stderr).await,
             Ok(Err(ended)) => return ended,
             Err(panic) => {
@@ -200,8 +202,18 @@ async fn program(stderr: &Stderr) -> Ended {
 enum Ready {
     Run(Box<Prepared>),
     Exec(Box<exec::Prepared>),
+    Watch(Box<lookout::Prepared>),
     Mcp(mcp::Served),
     Serve(Box<serve::Prepared>),
+}
+
+/// Watches to the end.
+async fn look_out(prepared: lookout::Prepared, signals: Signals, stderr: &Stderr) -> Ended {
+    let is_json = prepared.is_json;
+    match lookout::run(prepared, signals, stderr).await {
+        Ok(exit) => Ended::new(exit, is_json),
+        Err(error) => Ended::new(error.exit(), is_json).saying(stderr, error.code(), &error.to_string()),
+    }
 }
 
 /// Hosts a parent to its end.
@@ -270,6 +282,7 @@ fn read(stderr: &Stderr) -> Result<Ready, Ended> {
         },
         Asked::Exec(args) => exec::prepare(*args, &config).map(Box::new).map(Ready::Exec),
         Asked::Serve(args) => serve::prepare(&args, &config).map(Box::new).map(Ready::Serve),
+        Asked::Watch(args) => lookout::prepare(*args).map(Box::new).map(Ready::Watch),
         Asked::Mcp(McpArgs { door: Some(door), .. }) => return Err(go_through(&door, stderr)),
         Asked::Mcp(args) => mcp::prepare(&args, config.settings.state()).map(Ready::Mcp),
         Asked::Look(look) => return Err(look_at(&look, &config, stderr)),
@@ -341,7 +354,12 @@ fn tell_interrupted(asked: &Asked, config: &Config, stderr: &Stderr) {
         Asked::Run(args, _) => !args.json,
         Asked::Exec(args) => !args.json,
         Asked::Look(look) => !look.is_json(),
-        Asked::Resume(_) | Asked::Mcp(_) | Asked::Serve(_) | Asked::Doctor(_) | Asked::Demo(_) => false,
+        Asked::Resume(_)
+        | Asked::Watch(_)
+        | Asked::Mcp(_)
+        | Asked::Serve(_)
+        | Asked::Doctor(_)
+        | Asked::Demo(_) => false,
         Asked::Status(_) | Asked::Init(_) | Asked::Config(_) | Asked::Completions(_) => false,
     };
     if let (true, Ok(state)) = (is_told && !nested::is_inside(), config.settings.state()) {

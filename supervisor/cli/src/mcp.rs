@@ -6,12 +6,14 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use fanin_mcp::{Amounts, End, Host, Made, Problem, ServeError, StartFailed, Task};
+use fanin_mcp::{Amounts, End, Host, Made, Problem, ServeError, StartFailed, Task, WatchTask};
 use fanin_protocol::limits::{AGENT_DEPTH_MAX, AGENT_PROMPT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX};
 use fanin_protocol::spec::millis;
-use fanin_protocol::{Budget, JobLimits, LayoutError, OnFailedDependency, Profile, Rights, SessionId, Spec};
+use fanin_protocol::{
+    Budget, CommandLine, JobId, JobLimits, LayoutError, OnFailedDependency, Profile, Rights, SessionId, Spec,
+};
 use fanin_sqlite::{Options, SqliteJournal};
-use fanin_supervisor::{StartError, Supervisor};
+use fanin_supervisor::{JobSpec, StartError, Supervisor};
 
 use crate::args::Flags;
 use crate::budget;
@@ -20,6 +22,7 @@ use crate::drive;
 use crate::duration;
 use crate::exit::Exit;
 use crate::keep;
+use crate::lookout::Wanted;
 use crate::nested;
 use crate::plan::what::{What, Written};
 use crate::plan::{self, Common, Draft, Refused};
@@ -167,6 +170,21 @@ impl Host for Served {
         if problems.is_empty() { Ok(Made { jobs, budget: whole.budget }) } else { Err(problems) }
     }
 
+    fn watch(&self, watch: WatchTask, job: Option<JobId>) -> Result<JobSpec, Vec<Problem>> {
+        let here = |key: &str, what: String| Problem { index: None, key: key.to_owned(), what };
+        let base = env::current_dir().map_err(|error| vec![here("cwd", error.to_string())])?;
+        let mut found = Found { index: None, problems: Vec::new() };
+        let wanted = found.watch(watch, job, &base);
+        if !found.problems.is_empty() {
+            return Err(found.problems);
+        }
+        let (spec, job) = wanted.watch().map_err(|error| vec![here(error.field, error.problem)])?;
+        if spec.command().is_some() {
+            found.look_for_rights(&Spec::Watch(spec), self.hosted.as_ref().map(|hosted| hosted.rights));
+        }
+        if found.problems.is_empty() { Ok(job) } else { Err(found.problems) }
+    }
+
     async fn start(&self) -> Result<Supervisor, StartFailed> {
         if let Some(hosted) = &self.hosted {
             return Ok(hosted.supervisor.clone());
@@ -268,6 +286,37 @@ impl Found {
         Some(Draft { id: task.id, label, what, cwd, env: task.env, limits, output_bytes_max })
     }
 
+    /// What a call wants to be told of.
+    fn watch(&mut self, watch: WatchTask, job: Option<JobId>, base: &Path) -> Wanted {
+        if let Some(problem) = watch.label.as_deref().and_then(plan::label_problem) {
+            self.wrong("label", problem);
+        }
+        let cwd = watch
+            .cwd
+            .and_then(|cwd| plan::folder(&cwd, base).map_err(|problem| self.wrong("cwd", problem)).ok());
+        if watch.shell.is_some() && watch.command.is_some() {
+            self.wrong("command", "`shell` is there as well; keep one of the two");
+        }
+        let mut time = |key: &str, text: Option<String>| {
+            let parsed = duration::parse_limit(text.as_deref()?);
+            parsed.map_err(|error| self.wrong(key, error)).ok()
+        };
+        Wanted {
+            label: watch.label,
+            line: watch.shell.map(CommandLine::Shell).or(watch.command.map(CommandLine::Argv)),
+            job,
+            cwd,
+            env: watch.env,
+            pattern: watch.pattern,
+            changes: watch.changes,
+            every: time("every", watch.every),
+            check_timeout: time("check_timeout", watch.check_timeout),
+            gap: time("gap", watch.gap),
+            times: watch.times.map(|times| u32::try_from(times).unwrap_or(u32::MAX)),
+            life: time("life", watch.life),
+        }
+    }
+
     /// What becomes of the task where one that it needs does not complete.
     fn on_failed(&mut self, task: &Task) -> OnFailedDependency {
         const KEY: &str = "on_failed_dependency";
@@ -290,14 +339,14 @@ impl Found {
     /// True where a parent with these rights may have such a task: a command can do all that its user can.
     fn look_for_rights(&mut self, spec: &Spec, rights: Option<Rights>) -> bool {
         match (spec, rights) {
-            (Spec::Command(_), Some(rights)) if rights < Rights::Full => {
+            (Spec::Command(_) | Spec::Watch(_), Some(rights)) if rights < Rights::Full => {
                 let what = format!(
                     "a command needs the rights `full`, and you have `{rights}`: give the work to an agent"
                 );
                 self.wrong("", what);
                 false
             }
-            (Spec::Command(_) | Spec::Agent(_), _) => true,
+            (Spec::Command(_) | Spec::Agent(_) | Spec::Watch(_), _) => true,
         }
     }
 

@@ -93,5 +93,6 @@ pub(crate) fn job(id: &str, index: u32) -> JobInfo {
         started_at_ms: None,
         ended_at_ms: None,
         usage: None,
+        firings: None,
     }
 }

@@ -95,7 +95,8 @@ impl Client {
             self,
             Call::NextMessage { session: session.clone() },
             Answer::Wake(result) => Message::Wake(result),
-            Answer::Words { key, text } => Message::Words { key, text }
+            Answer::Words { key, text } => Message::Words { key, text },
+            Answer::Hit(hit) => Message::Hit(hit)
         )
     }
 

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use fanin_protocol::wire::{Answer, Call};
-use fanin_protocol::{CombinedResult, MessageId, SessionId};
+use fanin_protocol::{CombinedResult, Hit, MessageId, SessionId};
 
 use crate::connection::{Connection, Pending};
 use crate::error::ClientError;
@@ -79,6 +79,8 @@ pub enum Message {
         /// What was said.
         text: Arc<str>,
     },
+    /// A watch fired.
+    Hit(Hit),
 }
 
 /// An open turn of a session: its parent is busy, and its wakes are held. Dropped, or lost with its connection, it ends.

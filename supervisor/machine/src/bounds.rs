@@ -19,10 +19,11 @@ pub(crate) fn check_depth(state: &State, parent: Node) -> Result<(), Refusal> {
 pub(crate) fn check(state: &State, request: &Launch, parent: Node) -> Result<(), Refusal> {
     let Some(session) = root(state, parent).and_then(|key| state.session(key)) else { return Ok(()) };
     let (bounds, asked) = (session.bounds, request.members.len());
+    let is_watch = request.members.iter().any(|member| member.limits.firings.is_some());
     if asked > bounds.group_max {
         return Err(Refusal::TooMany { members: asked, max: bounds.group_max });
     }
-    if !request.joins_turn && asked < bounds.group_min {
+    if !request.joins_turn && asked < bounds.group_min && !is_watch {
         return Err(Refusal::TooFew { members: asked, min: bounds.group_min });
     }
     for (index, member) in request.members.iter().enumerate() {

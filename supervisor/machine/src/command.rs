@@ -303,6 +303,8 @@ pub enum Wanted {
     Wake(Parent),
     /// The next message in a session's inbox, a result or a user's words.
     Message(SessionId),
+    /// The next firing of a watch in a session's inbox, and nothing else of it.
+    Hit(SessionId),
     /// The next mail for a member of a group. Where one is there the reply is [`Reply::Answered`].
     Mail {
         /// The run that receives.
@@ -393,6 +395,8 @@ pub enum Said {
     Silent,
     /// It has taken a follow-up.
     Took(MessageId),
+    /// It is a watch and has seen what it looks for: its parent is owed this text.
+    Fired(Arc<str>),
     /// The answer to [`Effect::Probe`](crate::Effect::Probe): when the run last showed a sign of work.
     Beat(Mono),
     /// What it left when it was over is gone by now: somebody has looked.
@@ -471,6 +475,11 @@ pub enum Reply {
     Posted {
         /// False where it was known and nothing was posted (J-21).
         created: bool,
+    },
+    /// The watch has fired.
+    Fired {
+        /// How often it may still.
+        left: u32,
     },
     /// What became of each stopped job, in launch order.
     Stopped(Vec<(JobId, Stopped)>),
@@ -688,6 +697,25 @@ pub enum Refusal {
     /// A run that takes no more follow-ups has some left.
     #[error("{0} follow-ups are left to be taken")]
     MessagesLeft(usize),
+    /// Only a watch fires.
+    #[error("job `{0}` is no watch: give it the number of its firings")]
+    NoWatch(JobId),
+    /// The watch has fired as often as it may.
+    #[error("watch `{job}` has fired {max} times and may fire no more")]
+    FiringsSpent {
+        /// The watch.
+        job: JobId,
+        /// The bound.
+        max: u32,
+    },
+    /// A watch cannot be launched so.
+    #[error("job {index} is a watch: {problem}")]
+    BadWatch {
+        /// Its place in the call, from 0.
+        index: usize,
+        /// What is wrong and what would be right.
+        problem: &'static str,
+    },
     /// A limit cannot be set to this.
     #[error("{0}")]
     BadLimit(SpecError),
@@ -784,6 +812,9 @@ impl Refusal {
             Self::MailboxReset => "mailbox_reset",
             Self::MailboxClosed => "closed",
             Self::MessagesLeft(_) => "messages_left",
+            Self::NoWatch(_) => "no_watch",
+            Self::FiringsSpent { .. } => "firings_spent",
+            Self::BadWatch { .. } => "bad_watch",
             Self::BadLimit(_) => "bad_limit",
             Self::UnboundBudget { .. } => "unbound_budget",
             Self::BadPolicy(_) => "bad_policy",

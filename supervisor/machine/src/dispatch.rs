@@ -11,12 +11,16 @@ use crate::job::{self, Ending};
 use crate::lend;
 use crate::out::Out;
 use crate::quota::{self, Room};
-use crate::state::{Closing, Job, JobKey, SessionKey, State};
-use crate::{activity, circuit, plan};
+use crate::state::{Closing, Job, JobKey, Memory, SessionKey, State};
+use crate::{activity, circuit, plan, watch};
 
 /// Puts a queued job in line.
 pub(crate) fn enqueue(state: &mut State, key: JobKey) {
-    let Some(session) = state.job(key).map(|job| job.session) else { return };
+    let Some((session, is_watch)) = state.job(key).map(|job| (job.session, job.is_watch())) else { return };
+    if is_watch {
+        state.memory.watches.push_back(key);
+        return;
+    }
     state.memory.ready.entry(session).or_default().push_back(key);
     join_round(state, session);
 }
@@ -38,6 +42,10 @@ pub(crate) fn slot_back(state: &mut State, session: SessionKey) {
 /// Gives a free slot to the next in turn; false where no slot is free or nobody waits. In one session those that have
 /// lent theirs come before new starts (SC-10). Nothing starts once the end has begun.
 pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
+    if let Some(key) = next_watch(state) {
+        begin(state, key, out);
+        return true;
+    }
     if !lend::is_any_free(state) {
         return false;
     }
@@ -67,6 +75,16 @@ pub(crate) fn next(state: &mut State, out: &mut Out) -> bool {
     }
     circuit::arm(state);
     false
+}
+
+/// The next watch that may start. It stands in no line: it holds no slot, and has to look at those that do (SC-22).
+fn next_watch(state: &mut State) -> Option<JobKey> {
+    let Memory { watches, closing, .. } = &mut state.memory;
+    let facts = &state.facts;
+    let may_start = |key: &JobKey| {
+        facts.jobs.get(key.index()).is_some_and(Job::awaits_start) && facts.going_above(*key).is_none()
+    };
+    if *closing > Closing::No { None } else { std::iter::from_fn(|| watches.pop_front()).find(may_start) }
 }
 
 /// The next of those that stood aside because of their kind. They had their turn; one whose tree has no slot for it, or
@@ -110,8 +128,10 @@ fn next_queued(state: &mut State, session: SessionKey) -> Option<JobKey> {
 /// Starts a job that has its turn, where its budget bears it (BU-3). One that stood aside for that may be in no slot's
 /// turn any more, and stands in line again.
 fn begin(state: &mut State, key: JobKey, out: &mut Out) {
-    let Some((session, kind)) = state.job(key).map(|job| (job.session, job.kind)) else { return };
-    if !lend::is_free(state, session) || state.memory.lending.asking.contains_key(&session) {
+    let Some(job) = state.job(key) else { return };
+    let (session, kind, is_watch) = (job.session, job.kind, job.is_watch());
+    let has_slot = is_watch || lend::is_free(state, session);
+    if !has_slot || !is_watch && state.memory.lending.asking.contains_key(&session) {
         state.memory.ready.entry(session).or_default().push_front(key);
         join_round(state, session);
         return;
@@ -147,6 +167,7 @@ fn start(state: &mut State, key: JobKey, reserved: Option<u64>, out: &mut Out) {
         quota::started(state, key);
     }
     circuit::started(state, kind);
+    watch::started(state, key);
     let run = RunRef { node: RunNode::Job(key), fence };
     let needed = plan::dependencies(state, key).map(Arc::new);
     out.effect(Effect::Spawn { run, job: id, lifetime, spec, needed, tag: state.tag(key) });

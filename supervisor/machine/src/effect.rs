@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fanin_protocol::{
-    Background, CombinedResult, Dependencies, JobId, Lifetime, MessageId, ResultEntry, Spec,
+    Background, CombinedResult, Dependencies, Hit, JobId, Lifetime, MessageId, ResultEntry, Spec,
 };
 
 use crate::clock::Mono;
@@ -118,6 +118,8 @@ pub enum Answer {
         /// The words.
         text: Arc<str>,
     },
+    /// A watch fired.
+    Hit(Hit),
     /// Mail of another member.
     Mail(Mail),
     /// Of a foreground call: it is one no more. The jobs go on, and their result comes as a wake.

@@ -11,7 +11,7 @@ use crate::out::Out;
 use crate::state::{Closing, GroupKey, Job, JobKey, Node, Payer, SessionKey, Settings, State};
 use crate::stop::Intent;
 use crate::{
-    dispatch, evict, group, job, launch, message, plan, quota, retry, run, session, stop, sweep, timer,
+    dispatch, evict, group, job, launch, message, plan, quota, retry, run, session, stop, sweep, timer, watch,
 };
 
 /// True between `store.opened` and `store.closed`, once this process has opened it.
@@ -189,9 +189,15 @@ fn requeue(state: &mut State, key: JobKey, out: &mut Out) {
     }
 }
 
-/// Refuses launches from now on and starts nothing more.
-pub(crate) fn drain(state: &mut State) -> Result<Reply, Refusal> {
+/// Refuses launches from now on, starts nothing more, and stops what only looks.
+pub(crate) fn drain(state: &mut State, out: &mut Out) -> Result<Reply, Refusal> {
     state.memory.closing = state.memory.closing.max(Closing::Draining);
+    // It would hold up the end of what is waited for.
+    for key in watch::live(state) {
+        let may_rerun = state.job(key).is_some_and(may_rerun);
+        let target = if may_rerun { StopTarget::Requeue } else { StopTarget::Cancelled };
+        stop::tell(state, key, Intent { target, cause: Cause::Shutdown, ..Intent::PARENT }, out);
+    }
     Ok(Reply::Done)
 }
 

@@ -9,7 +9,7 @@ use fanin_protocol::{CombinedResult, GroupId, Seq};
 use crate::command::{Refusal, Reply, WaiterId};
 use crate::effect::{Answer, Effect};
 use crate::out::Out;
-use crate::state::{GroupKey, JobKey, Node, State};
+use crate::state::{GroupKey, JobKey, Node, Posted, State};
 use crate::waiter::{self, Offer, Wants};
 use crate::{autonomy, lend, mail};
 
@@ -37,9 +37,12 @@ pub(crate) fn settle(state: &mut State, key: Node, out: &mut Out) {
             }
             Next::Post(place) => {
                 let Some(posted) = state.facts.posted.get(&place) else { return };
-                let (key, text) = (posted.key.clone(), Arc::clone(&posted.text));
+                let answer = match &posted.hit {
+                    Some(hit) => Answer::Hit((**hit).clone()),
+                    None => Answer::Words { key: posted.key.clone(), text: Arc::clone(&posted.text) },
+                };
                 state.memory.offered_posts.insert(place, taker);
-                (Offer { post: Some(place), ..Offer::default() }, Answer::Words { key, text })
+                (Offer { post: Some(place), ..Offer::default() }, answer)
             }
         };
         if let Some(takers) = state.memory.takers.get_mut(&key) {
@@ -66,14 +69,24 @@ fn next_offer(state: &State, key: Node) -> Option<(WaiterId, Next)> {
         .into_iter()
         .flat_map(|below| below.inbox.iter().copied())
         .find(|message| !state.memory.offered.contains_key(message) && !waiter::holds(state, *message));
-    let post = state
-        .facts
-        .posts(key)
-        .map(|(place, _)| place)
-        .find(|place| !state.memory.offered_posts.contains_key(place));
+    let posts =
+        || state.facts.posts(key).filter(|(place, _)| !state.memory.offered_posts.contains_key(place));
+    // A firing wakes like a result.
+    let may_go = |posted: &Posted| may_be_woken || posted.hit.is_none();
+    let post = || posts().find(|(_, posted)| may_go(posted)).map(|(place, _)| place);
+    let is_hit = |posted: &Posted| posted.hit.is_some() && may_go(posted);
+    let hit = || posts().find(|(_, posted)| is_hit(posted)).map(|(place, _)| place);
     takers.iter().find_map(|taker| {
-        let takes_posts = matches!(state.memory.waiters.get(taker)?.wants, Wants::Message(_));
-        let post = post.filter(|_| takes_posts);
+        let (group, post) = match state.memory.waiters.get(taker)?.wants {
+            Wants::Message(_) => (group, post()),
+            Wants::Hit(_) => (None, hit()),
+            Wants::Wake(_)
+            | Wants::Jobs { .. }
+            | Wants::Group { .. }
+            | Wants::Mail { .. }
+            | Wants::Background { .. }
+            | Wants::Idle => (group, None),
+        };
         let fired_at = |group: GroupKey| state.group(group).map(|group| group.fired_at);
         let next = match (group, post) {
             (Some(group), Some(post)) if fired_at(group).is_some_and(|at| at < post.1) => Next::Group(group),
@@ -116,7 +129,7 @@ pub(crate) fn ack(state: &mut State, id: WaiterId, out: &mut Out) -> Result<Repl
         waiter::wake_inbox(state, &waiter);
         return Ok(Reply::Done);
     };
-    let by = if matches!(waiter.wants, Wants::Wake(_) | Wants::Message(_)) {
+    let by = if matches!(waiter.wants, Wants::Wake(_) | Wants::Message(_) | Wants::Hit(_)) {
         TakenBy::Inbox
     } else {
         TakenBy::Waiter
@@ -140,13 +153,10 @@ pub(crate) fn ack(state: &mut State, id: WaiterId, out: &mut Out) -> Result<Repl
         .collect();
     let keys: Vec<GroupId> =
         groups.iter().filter_map(|key| state.group(*key)).map(|group| group.id.clone()).collect();
-    let messages: Vec<_> = offer
-        .post
-        .and_then(|place| state.facts.posted.get(&place))
-        .map(|posted| posted.key.clone())
-        .into_iter()
-        .collect();
-    let is_wake = !keys.is_empty() && by == TakenBy::Inbox;
+    let posted = offer.post.and_then(|place| state.facts.posted.get(&place));
+    let is_hit = posted.is_some_and(|posted| posted.hit.is_some());
+    let messages: Vec<_> = posted.map(|posted| posted.key.clone()).into_iter().collect();
+    let is_wake = (!keys.is_empty() || is_hit) && by == TakenBy::Inbox;
     if !keys.is_empty() || !results.is_empty() || !messages.is_empty() {
         out.record(state, MessageTaken { keys, results, messages, by });
     }

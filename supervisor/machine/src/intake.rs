@@ -22,7 +22,7 @@ pub(crate) fn decide(state: &mut State, command: Command, out: &mut Out) {
 fn decide_open(state: &mut State, command: Command, out: &mut Out) -> Result<Reply, Refusal> {
     match command {
         Command::Open(_) => Ok(Reply::Done),
-        Command::Close(Close::Drain) => epoch::drain(state),
+        Command::Close(Close::Drain) => epoch::drain(state, out),
         Command::Close(Close::Stop { grace_ms, keep }) => epoch::stop(state, grace_ms, keep, out),
         Command::Close(Close::Finish) => epoch::finish(state, out),
         Command::Session(SessionCommand::Open(open)) => session::open(state, open, out),

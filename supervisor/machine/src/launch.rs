@@ -20,6 +20,7 @@ use crate::state::{Closing, GroupKey, Job, JobKey, Node, State};
 use crate::timer;
 use crate::timers::{Owner, Purpose};
 use crate::tree;
+use crate::watch;
 
 /// Creates the jobs of a call, or answers what is known under its ids.
 pub(crate) fn launch(state: &mut State, request: Launch, out: &mut Out) -> Result<Reply, Refusal> {
@@ -71,6 +72,7 @@ fn check(state: &State, request: &Launch, parent: Node) -> Result<(), Refusal> {
         return Err(Refusal::Empty);
     }
     bounds::check(state, request, parent)?;
+    watch::check(request, parent)?;
     request.policy.check(members).map_err(Refusal::BadPolicy)?;
     plan::check(request)?;
     quota::check(state, request, parent)?;
@@ -102,6 +104,7 @@ fn create(state: &mut State, request: Launch, parent: Node, out: &mut Out) -> La
     };
     let in_turn = request.joins_turn
         && request.edges.is_none()
+        && request.members.iter().all(|member| member.limits.firings.is_none())
         && session.is_some_and(|session| session.turn.is_some());
     let joined = session
         .and_then(|session| session.turn_group)

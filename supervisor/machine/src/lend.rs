@@ -13,7 +13,7 @@ use crate::command::{Refusal, Reply, WaiterId};
 use crate::dispatch;
 use crate::out::Out;
 use crate::quota;
-use crate::state::{JobKey, Node, SessionKey, State};
+use crate::state::{Job, JobKey, Node, SessionKey, State};
 use crate::waiter::{self, Wants};
 
 /// Runs that hold no slot, and who is to have one.
@@ -190,8 +190,11 @@ pub(crate) fn look_again(state: &mut State, key: JobKey, new: Option<WaiterId>, 
     }
 }
 
-/// True where the run waits for others: a live waiter without an answer, or an open question.
+/// True where the run waits for others: a live waiter without an answer, or an open question. A watch does nothing else.
 pub(crate) fn waits(state: &State, key: JobKey) -> bool {
+    if state.job(key).is_some_and(Job::is_watch) {
+        return true;
+    }
     let ids = state.memory.waits_of.get(&key).into_iter().flatten();
     let mut live = ids.filter_map(|id| state.memory.waiters.get(id));
     live.any(|waiter| waiter.offer.is_none() && !waiter.due) || asks(state, key)

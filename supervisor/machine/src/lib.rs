@@ -52,6 +52,7 @@ mod timers;
 mod tree;
 mod view;
 mod waiter;
+mod watch;
 pub mod why;
 
 pub use clock::{Mono, Now};

@@ -16,10 +16,14 @@ type Place = (Node, Seq);
 
 impl Facts {
     pub(crate) fn message_posted(&mut self, seq: Seq, body: &MessagePosted) -> Applied {
+        let watch = match body.class {
+            MessageClass::Watch => Some(self.firing(body)?),
+            MessageClass::User | MessageClass::FollowUp => None,
+        };
         let (node, fits) = match &body.to {
             NodeId::Session(id) => {
                 let key = self.session_key(id).ok_or("its session is not known")?;
-                (Node::Session(key), body.class != MessageClass::FollowUp)
+                (Node::Session(key), body.class == MessageClass::User)
             }
             NodeId::Job(id) => {
                 let key = self.job_key(id).ok_or("its job is not known")?;
@@ -27,18 +31,19 @@ impl Facts {
                 (Node::Job(key), body.class == MessageClass::FollowUp && runs)
             }
         };
-        if !fits || self.is_going(node) {
+        if watch.is_none() && !fits || self.is_going(node) {
             return Err("it cannot be taken there");
         }
         if self.message_keys.places.contains_key(&body.key) {
             return Err("the message is known");
         }
         let text = body.body.reveal().ok_or("it has no text")?;
-        self.posted.insert((node, seq), Posted { key: body.key.clone(), text: text.clone() });
+        let hit = watch.and_then(|watch| self.count_firing(watch, text)).map(Box::new);
+        self.posted.insert((node, seq), Posted { key: body.key.clone(), text: text.clone(), hit });
         self.message_keys.places.insert(body.key.clone(), (node, seq));
         self.message_keys.order.push_back(body.key.clone());
         self.forget_keys();
-        Ok(self.about(node))
+        Ok(self.about(watch.map_or(node, Node::Job)))
     }
 
     /// Forgets the oldest keys where there are too many; one whose message is owed is kept.
@@ -72,6 +77,11 @@ impl Facts {
                 job.unanswered += 1;
             }
         }
+    }
+
+    /// True where a message of this key is known.
+    pub(crate) fn is_posted(&self, key: &MessageId) -> bool {
+        self.message_keys.places.contains_key(key)
     }
 
     /// What is posted to a node and not taken, oldest first.
@@ -112,7 +122,8 @@ pub(crate) fn post(state: &mut State, post: Posting, out: &mut Out) -> Result<Re
         Node::Job(_) => MessageClass::FollowUp,
     };
     let Posting { key, text, .. } = post;
-    out.record(state, MessagePosted { key: key.clone(), to, class, body: Private::new(text.clone()) });
+    let body = Private::new(text.clone());
+    out.record(state, MessagePosted { key: key.clone(), to, class, from: None, body });
     match node {
         Node::Session(key) => {
             autonomy::forget(state, key);

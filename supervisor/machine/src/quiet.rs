@@ -12,6 +12,7 @@ use crate::clock::Mono;
 use crate::out::Out;
 use crate::state::{GroupKey, JobKey, State};
 use crate::timers::{Owner, Purpose};
+use crate::watch as watches;
 use crate::why;
 
 /// When a group whose last record is of now counts as quiet.
@@ -61,6 +62,10 @@ pub(crate) fn look(state: &mut State, out: &mut Out) {
 
 fn note(state: &mut State, key: GroupKey, out: &mut Out) {
     let Some(group) = state.group(key) else { return };
+    // A watch says nothing until there is something to say.
+    if watches::is_of(state, key) {
+        return;
+    }
     let open =
         group.members.iter().filter(|member| state.job(**member).is_some_and(|job| job.ended.is_none()));
     let waits = open.take(REASON_IDS_MAX).filter_map(|member| {

@@ -10,7 +10,9 @@ use crate::command::{Bound, Ended, Refusal, Reply, Report, Said};
 use crate::out::Out;
 use crate::state::{JobKey, Node, State, StopIntent, Unreaped};
 use crate::timers::{Owner, Purpose};
-use crate::{activity, circuit, job, message, quota, repeats, retry, run, session, sweep, tree, waiter};
+use crate::{
+    activity, circuit, job, message, quota, repeats, retry, run, session, sweep, tree, waiter, watch,
+};
 
 /// Takes in a report; its fence was checked.
 pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result<Reply, Refusal> {
@@ -44,6 +46,7 @@ pub(crate) fn report(state: &mut State, report: Report, out: &mut Out) -> Result
         Said::Listens => message::listen(state, report.run),
         Said::Silent => return message::silence(state, report.run),
         Said::Took(key) => message::took(state, report.run, key, out),
+        Said::Fired(text) => return watch::fired(state, node, text, out),
         // Of a run that is open nothing was left.
         Said::Gone => {}
         Said::Ended(ended) => match node {

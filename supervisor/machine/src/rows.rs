@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fanin_protocol::envelope::Encoder;
 use fanin_protocol::{
-    About, Bounds, Cause, CombinedResult, Counts, Edges, GroupId, LogId, MessageId, NodeId, Policy, Record,
-    RowKind, Seq, SessionId,
+    About, Bounds, Cause, CombinedResult, Counts, Edges, GroupId, Hit, LogId, MessageId, NodeId, Policy,
+    Record, RowKind, Seq, SessionId,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -136,6 +136,9 @@ struct MessageRow {
     to: Node,
     /// `None` once it was taken: its key is still known.
     text: Option<Arc<str>>,
+    /// The watch that fired, where it is one's hit and was not taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hit: Option<Box<Hit>>,
 }
 
 /// What has changed since it was last taken. It says nothing that the facts do not say.
@@ -210,8 +213,9 @@ impl Facts {
 
     fn message_row(&self, seq: Seq) -> Option<RowChange> {
         let (key, to) = self.message_keys.at(seq)?;
-        let text = self.posted.get(&(to, seq)).map(|posted| Arc::clone(&posted.text));
-        let row = MessageRow { key: key.clone(), to, text };
+        let posted = self.posted.get(&(to, seq));
+        let (text, hit) = posted.map(|posted| (Arc::clone(&posted.text), posted.hit.clone())).unzip();
+        let row = MessageRow { key: key.clone(), to, text, hit: hit.flatten() };
         let body = RowBody(Body::Message(row));
         Some(RowChange { kind: RowKind::Message, key: seq.0, id: key.to_string(), body, retired: false })
     }
@@ -300,7 +304,10 @@ impl Facts {
             Record::GroupSealed(body) => self.touch_group(&body.group),
             Record::GroupFired(body) => self.touch_group(&body.group),
             Record::GroupVoided(body) => self.touch_group(&body.group),
-            Record::MessagePosted(_) => self.touch(RowKind::Message, self.head.next().0),
+            Record::MessagePosted(body) => {
+                self.touch(RowKind::Message, self.head.next().0);
+                body.from.iter().for_each(|watch| self.touch_job(watch, hint));
+            }
             Record::MessageTaken(body) => {
                 body.keys.iter().for_each(|id| self.touch_group(id));
                 for lifetime in &body.results {
@@ -577,11 +584,11 @@ impl Facts {
     }
 
     fn restore_message(&mut self, seq: Seq, row: MessageRow) {
-        let MessageRow { key, to, text } = row;
+        let MessageRow { key, to, text, hit } = row;
         self.message_keys.places.insert(key.clone(), (to, seq));
         self.message_keys.order.push_back(key.clone());
         if let Some(text) = text {
-            self.posted.insert((to, seq), Posted { key, text });
+            self.posted.insert((to, seq), Posted { key, text, hit });
         }
     }
 

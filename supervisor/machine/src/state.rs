@@ -6,8 +6,9 @@ use std::sync::Arc;
 use fanin_protocol::cause::Exit;
 use fanin_protocol::record::{RunOutcome, StopTarget};
 use fanin_protocol::{
-    About, Bounds, Cause, Code, CombinedResult, Counts, Edges, Fence, GroupId, JobId, JobKind, JobLimits,
-    Left, Lifetime, LogId, MessageId, Output, Policy, RowKind, Seq, SessionId, SharedLimits, Spec, Status,
+    About, Bounds, Cause, Code, CombinedResult, Counts, Edges, Fence, GroupId, Hit, JobId, JobKind,
+    JobLimits, Left, Lifetime, LogId, MessageId, Output, Policy, RowKind, Seq, SessionId, SharedLimits, Spec,
+    Status,
 };
 
 use serde::{Deserialize, Serialize};
@@ -161,6 +162,8 @@ pub(crate) struct Below {
 pub(crate) struct Posted {
     pub(crate) key: MessageId,
     pub(crate) text: Arc<str>,
+    /// The watch that fired, where it is one's hit.
+    pub(crate) hit: Option<Box<Hit>>,
 }
 
 /// Keys of posted messages: a known one is not posted again (J-21).
@@ -239,12 +242,20 @@ pub(crate) struct Job {
     pub(crate) taken: bool,
     /// Follow-ups that it had accepted and that are void.
     pub(crate) unanswered: u32,
+    /// How often it has fired, of a watch.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) fired: u32,
     /// Its account, once there is anything in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ledger: Option<Box<Ledger>>,
     /// What it has launched; apart, since most jobs launch nothing.
     #[serde(default, with = "has_launched")]
     pub(crate) below: Option<Box<Below>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Of what hangs below a job a row says only whether there ever was anything; what it is follows from the groups.
@@ -342,6 +353,11 @@ impl Job {
             (None, None) if self.is_joining() => Status::Running,
             (None, None) => Status::Queued,
         }
+    }
+
+    /// True where it looks for something and tells its parent of it; nobody waits for its end (SC-22).
+    pub(crate) fn is_watch(&self) -> bool {
+        self.limits.firings.is_some()
     }
 
     /// True where its body is over and its children are not, so it is not over either (J-5).
@@ -457,6 +473,8 @@ pub(crate) struct Memory {
     pub(crate) timers: Timers,
     /// The alarm that the host was last told.
     pub(crate) alarm: Option<Mono>,
+    /// Watches that are to start: they need no slot.
+    pub(crate) watches: VecDeque<JobKey>,
     /// Queued jobs by session in launch order; one that is not queued any more is skipped when it comes up.
     pub(crate) ready: BTreeMap<SessionKey, VecDeque<JobKey>>,
     /// Sessions with something in line, in the order of their turns (SC-9), and the same without an order.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use fanin_protocol::limits::PAGE_JOBS;
 use fanin_protocol::{
-    About, JobFilter, JobId, JobInfo, JobList, Lifetime, Named, NodeId, Output, SessionId, Spec,
+    About, Firings, JobFilter, JobId, JobInfo, JobList, Lifetime, Named, NodeId, Output, Reason, SessionId,
+    Spec,
 };
 
 use crate::command::{Launch, Member, Refusal};
 use crate::state::{Job, JobKey, Node, State};
-use crate::{lend, quota, result, why};
+use crate::{autonomy, lend, quota, result, why};
 
 /// What memory still holds. All is zero once everything is over, taken and left (G12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -182,6 +183,18 @@ impl State {
             .filter_map(|(key, _)| self.info(JobKey(key)))
     }
 
+    /// Firings of watches that a session has not taken.
+    pub fn owed_hits(&self, session: &SessionId) -> usize {
+        let key = self.facts.session_key(session).map(Node::Session);
+        key.map_or(0, |key| self.facts.posts(key).filter(|(_, posted)| posted.hit.is_some()).count())
+    }
+
+    /// Why firings that a session has not taken are not handed out to it (W-7); `None` where they are.
+    pub fn held_hits(&self, session: &SessionId) -> Option<Reason> {
+        let key = self.facts.session_key(session).filter(|_| self.owed_hits(session) > 0)?;
+        autonomy::held(self, Node::Session(key))
+    }
+
     /// Groups that have neither fired nor been voided, oldest first, and what each is about.
     pub fn open_groups(&self) -> impl Iterator<Item = &About> {
         self.facts
@@ -254,6 +267,7 @@ impl State {
             started_at_ms: job.started_at_ms,
             ended_at_ms: end.map(|end| end.at_ms),
             usage: quota::usage(self, key),
+            firings: job.limits.firings.map(|max| Firings { fired: job.fired, max }),
         })
     }
 }

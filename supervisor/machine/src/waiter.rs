@@ -44,6 +44,8 @@ pub(crate) enum Wants {
     Wake(Node),
     /// The next message of an inbox, whatever it is.
     Message(Node),
+    /// The next firing of a watch.
+    Hit(Node),
     /// The next mail for a member, from the one at this place of its group where that is said.
     Mail { by: JobKey, from: Option<u32> },
     /// That no run is open.
@@ -85,6 +87,7 @@ pub(crate) fn take(state: &mut State, take: Take, out: &mut Out) -> Result<Reply
             return mail::receive(state, id, (&by, from.as_deref(), at_once), out);
         }
         Wanted::Message(id) => Wants::Message(Node::Session(session::find(state, &id)?)),
+        Wanted::Hit(id) => Wants::Hit(Node::Session(session::find(state, &id)?)),
         Wanted::Background(id, lifetime) => {
             let job = view::exact(state, &id, lifetime)?;
             let group = state.job(job).ok_or_else(|| state.no_job(&id))?.group;
@@ -119,7 +122,7 @@ pub(crate) fn look_again(state: &mut State, id: WaiterId, out: &mut Out) {
         Wants::Jobs { .. } => answer_jobs(state, id, out),
         Wants::Group { group, .. } => group_over(state, group, out),
         Wants::Background { .. } => foreground::look(state, id, out),
-        Wants::Wake(by) | Wants::Message(by) => inbox::settle(state, by, out),
+        Wants::Wake(by) | Wants::Message(by) | Wants::Hit(by) => inbox::settle(state, by, out),
         Wants::Mail { by, .. } => mail::settle(state, Node::Job(by), out),
         Wants::Idle => {}
     }
@@ -147,7 +150,11 @@ impl Wants {
     /// Who waits.
     pub(crate) const fn by(&self) -> Option<Node> {
         match self {
-            Self::Jobs { by, .. } | Self::Group { by, .. } | Self::Wake(by) | Self::Message(by) => Some(*by),
+            Self::Jobs { by, .. }
+            | Self::Group { by, .. }
+            | Self::Wake(by)
+            | Self::Message(by)
+            | Self::Hit(by) => Some(*by),
             Self::Mail { by, .. } => Some(Node::Job(*by)),
             Self::Background { .. } | Self::Idle => None,
         }
@@ -177,7 +184,9 @@ fn register(state: &mut State, id: WaiterId, wants: &Wants) {
             state.memory.job_waiters.entry(*job).or_default().push(id);
             state.memory.group_waiters.entry(*group).or_default().push(id);
         }
-        Wants::Wake(by) | Wants::Message(by) => state.memory.takers.entry(*by).or_default().push_back(id),
+        Wants::Wake(by) | Wants::Message(by) | Wants::Hit(by) => {
+            state.memory.takers.entry(*by).or_default().push_back(id)
+        }
         Wants::Mail { .. } => {}
         Wants::Idle => state.memory.idle_waiters.push(id),
     }
@@ -206,7 +215,7 @@ pub(crate) fn forget(state: &mut State, id: WaiterId) -> Option<Waiter> {
             remove_from(&mut state.memory.job_waiters, *job, id);
             remove_from(&mut state.memory.group_waiters, *group, id);
         }
-        Wants::Wake(by) | Wants::Message(by) => {
+        Wants::Wake(by) | Wants::Message(by) | Wants::Hit(by) => {
             if let Some(takers) = state.memory.takers.get_mut(by) {
                 takers.retain(|taker| *taker != id);
                 if takers.is_empty() {
@@ -411,6 +420,7 @@ fn holds_results(state: &State, id: WaiterId, key: GroupKey) -> bool {
             | Wants::Background { .. }
             | Wants::Wake(_)
             | Wants::Message(_)
+            | Wants::Hit(_)
             | Wants::Mail { .. }
             | Wants::Idle,
             None,

@@ -48,6 +48,8 @@ pub(crate) fn job_reasons(state: &State, key: JobKey) -> Vec<Reason> {
     }
     match state.memory.lending.lent.get(&key) {
         Some(Lent::Asking) => reasons.push(asking(state, key, job)),
+        // It looks; that is its work.
+        Some(Lent::Away) if job.is_watch() => {}
         Some(Lent::Away) if reasons.is_empty() => reasons.push(waiting(state, key)),
         Some(Lent::Away) | None => {}
     }
@@ -126,7 +128,7 @@ fn waiting(state: &State, key: JobKey) -> Reason {
             Wants::Group { group, .. } => {
                 jobs.extend(state.group(*group).into_iter().flat_map(|group| &group.members))
             }
-            Wants::Wake(by) | Wants::Message(by) => {
+            Wants::Wake(by) | Wants::Message(by) | Wants::Hit(by) => {
                 let open = state.facts.below(*by).into_iter().flat_map(|below| &below.open);
                 jobs.extend(open.filter_map(|group| state.group(*group)).flat_map(|group| &group.members));
             }

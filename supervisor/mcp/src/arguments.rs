@@ -1,5 +1,7 @@
 //! The arguments of a call: read strictly, and refused with the place and what would be right.
 
+use std::time::Duration;
+
 use fanin_protocol::limits::{
     AGENT_GROUP_MAX, AGENT_GROUP_MIN, AGENT_PROMPT_BYTES_MAX, MCP_BLOCK, MCP_IDS_MAX, MCP_PAGE_BYTES_MAX,
 };
@@ -9,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::fault::ToolError;
-use crate::host::{Amounts, Problem, Task};
+use crate::host::{Amounts, Problem, Task, WatchTask};
 
 /// What a call has said.
 pub(crate) type Arguments = serde_json::Map<String, Value>;
@@ -43,15 +45,47 @@ struct Parallel {
     #[serde(default)]
     release: Release,
     budget: Option<Amounts>,
+    deadline_seconds: Option<u64>,
+}
+
+/// When the rest is stopped: by a name, or by counts.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "release: use \"all\", \"fail_fast\", \"any\", or counts as {\"ok\": 2} or {\"not_ok\": 2}"
+)]
+enum Release {
+    Named(Named),
+    Counted(Counted),
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Release {
+enum Named {
     #[default]
     All,
     FailFast,
     Any,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Counted {
+    ok: Option<u32>,
+    not_ok: Option<u32>,
+}
+
+impl Default for Release {
+    fn default() -> Self {
+        Self::Named(Named::All)
+    }
+}
+
+/// What is to be looked at.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) task: WatchTask,
+    pub(crate) key: Option<GroupId>,
 }
 
 /// The words of `wait_for_subagents`.
@@ -118,7 +152,7 @@ impl Launch {
 
     /// Several tasks.
     pub(crate) fn several(arguments: Arguments) -> Result<Self, ToolError> {
-        let Parallel { tasks: given, background, key, release, budget } = read(arguments)?;
+        let Parallel { tasks: given, background, key, release, deadline_seconds, budget } = read(arguments)?;
         let count = given.len();
         if !(AGENT_GROUP_MIN..=AGENT_GROUP_MAX).contains(&count) {
             let way_out = if count == 1 { "; `subagent` runs a single one" } else { "" };
@@ -140,11 +174,28 @@ impl Launch {
             return Err(ToolError::Tasks(problems));
         }
         let policy = match release {
-            Release::All => Policy::ALL,
-            Release::FailFast => Policy::FAIL_FAST,
-            Release::Any => Policy::ANY,
+            Release::Named(Named::All) => Policy::ALL,
+            Release::Named(Named::FailFast) => Policy::FAIL_FAST,
+            Release::Named(Named::Any) => Policy::ANY,
+            Release::Counted(Counted { ok: None, not_ok: None }) => {
+                return Err(refused("release: no count is there; use {\"ok\": 2} or {\"not_ok\": 2}"));
+            }
+            Release::Counted(Counted { ok, not_ok }) => Policy { ok, not_ok, ..Policy::ALL },
         };
+        let policy = match deadline_seconds {
+            Some(seconds) => policy.with_deadline(Duration::from_secs(seconds)),
+            None => policy,
+        };
+        policy.check(count).map_err(refused)?;
         Ok(Self { tasks, background, key: key_of(key)?, policy, budget })
+    }
+}
+
+impl Watch {
+    pub(crate) fn read(mut arguments: Arguments) -> Result<Self, ToolError> {
+        let how = arguments.remove_entry("key").into_iter().collect();
+        let How { key, background: _ } = read(how)?;
+        Ok(Self { task: read(arguments)?, key: key_of(key)? })
     }
 }
 
@@ -256,6 +307,10 @@ mod tests {
                     "prompt",
                     "budget",
                     "usd",
+                    "pattern",
+                    "every",
+                    "times",
+                    "changes",
                 ])
                 .prop_map(str::to_owned),
                 ".{0,8}",
@@ -290,6 +345,7 @@ mod tests {
                 prop_assert!((AGENT_GROUP_MIN..=AGENT_GROUP_MAX).contains(&launch.tasks.len()));
             }
             told(several);
+            told(Watch::read(arguments.clone()));
             told(Wait::read(arguments.clone()));
             told(Jobs::read(arguments.clone()));
             told(Message::read(arguments.clone()));

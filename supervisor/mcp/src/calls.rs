@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use fanin_protocol::Hit;
 use fanin_protocol::limits::MCP_CALLS_MAX;
 use fanin_supervisor::{GroupResult, Offered, Waited, Wake};
 use parking_lot::Mutex;
@@ -14,6 +15,7 @@ pub(crate) enum Owed {
     Group(Offered<GroupResult>),
     Jobs(Offered<Waited>),
     Wake(Wake),
+    Hit(Offered<Hit>),
 }
 
 /// All that one answer hands over. Dropped, it is owed again.
@@ -25,6 +27,7 @@ pub(crate) async fn take(delivery: Delivery) {
         match owed {
             Owed::Group(result) => drop(result.take()),
             Owed::Jobs(waited) => drop(waited.take()),
+            Owed::Hit(hit) => drop(hit.take()),
             Owed::Wake(wake) => {
                 // It comes again then, and the text says the same.
                 if let Err(error) = wake.ack().await {

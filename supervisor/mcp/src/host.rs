@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use fanin_protocol::Budget;
+use fanin_protocol::{Budget, JobId};
 use fanin_supervisor::{JobSpec, Supervisor};
 use serde::Deserialize;
 use serde_json::Number;
@@ -53,6 +53,40 @@ pub struct Task {
     pub on_failed_dependency: Option<String>,
     /// What it alone may use.
     pub budget: Option<Amounts>,
+}
+
+/// A watch as a model wrote it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchTask {
+    /// Its name for people.
+    pub label: Option<String>,
+    /// A program and its arguments, run to look.
+    pub command: Option<Vec<String>>,
+    /// A line for the shell, run to look.
+    pub shell: Option<String>,
+    /// A job of this connection, whose lines are looked at instead.
+    pub job: Option<String>,
+    /// The folder it runs in.
+    pub cwd: Option<String>,
+    /// Variables beside the present environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// It fires at a line that matches.
+    pub pattern: Option<String>,
+    /// It fires where the output is another one.
+    #[serde(default)]
+    pub changes: bool,
+    /// Time between two checks, as `30s`.
+    pub every: Option<String>,
+    /// How long one check may take.
+    pub check_timeout: Option<String>,
+    /// Time between two firings.
+    pub gap: Option<String>,
+    /// How often it may fire.
+    pub times: Option<u64>,
+    /// How long it looks.
+    pub life: Option<String>,
 }
 
 /// A budget as a model wrote it: the keys of a manifest's `[budget]`.
@@ -125,6 +159,13 @@ pub trait Host: Send + Sync + 'static {
     /// All that is wrong with them.
     fn jobs(&self, tasks: Vec<Task>, budget: Option<Amounts>) -> Result<Made, Vec<Problem>>;
 
+    /// Makes the watch of a call; `job` is the one that it names, looked up. Nothing is started.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it.
+    fn watch(&self, watch: WatchTask, job: Option<JobId>) -> Result<JobSpec, Vec<Problem>>;
+
     /// Starts the supervisor of this server: before its first launch, and once. It knows the session's id, under which
     /// its jobs can be found.
     ///
@@ -155,6 +196,10 @@ pub trait Host: Send + Sync + 'static {
 impl<H: Host> Host for Arc<H> {
     fn jobs(&self, tasks: Vec<Task>, budget: Option<Amounts>) -> Result<Made, Vec<Problem>> {
         H::jobs(self, tasks, budget)
+    }
+
+    fn watch(&self, watch: WatchTask, job: Option<JobId>) -> Result<JobSpec, Vec<Problem>> {
+        H::watch(self, watch, job)
     }
 
     fn start(&self) -> impl Future<Output = Result<Supervisor, StartFailed>> + Send {

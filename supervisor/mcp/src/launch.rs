@@ -84,7 +84,7 @@ pub(crate) async fn launch<H: Host>(
 }
 
 /// Where there is one task, its place says nothing.
-fn refused(problems: Vec<Problem>, is_single: bool) -> ToolError {
+pub(crate) fn refused(problems: Vec<Problem>, is_single: bool) -> ToolError {
     if !is_single {
         return ToolError::Tasks(problems);
     }

@@ -1,4 +1,4 @@
-//! The tools of fanin over MCP: launch one job or several, be told once, wait, look, follow up, cancel.
+//! The tools of fanin over MCP: launch one job or several, be told once, watch, wait, look, follow up, cancel.
 //!
 //! A client of MCP is a parent that we do not host: nothing can wake it between its calls. So a result is handed over in
 //! one of two ways, once: by a call that waits for it, or with the answer to the next call of any tool. It counts as taken
@@ -27,9 +27,10 @@ mod server;
 mod steer;
 mod tools;
 mod wait;
+mod watch;
 
 pub use fault::ToolError;
-pub use host::{Amounts, Host, Made, Problem, StartFailed, Task};
+pub use host::{Amounts, Host, Made, Problem, StartFailed, Task, WatchTask};
 pub use parent::Parent;
 pub use serve::{End, Goodbye, ServeError, serve, serve_parent};
 pub use tools::TOOLS;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fanin_protocol::limits::{MCP_REPLY_BYTES_MAX, RESULT_ENTRY_BYTES_MAX};
 use fanin_protocol::result::{EntryOutput, Outcome};
 use fanin_protocol::{
-    Cause, Code, CombinedResult, Counts, Fault, GroupId, JobId, JobInfo, Lifetime, ResultEntry, Spent,
+    Cause, Code, CombinedResult, Counts, Fault, GroupId, Hit, JobId, JobInfo, Lifetime, ResultEntry, Spent,
     Status, Threshold, text,
 };
 use fanin_supervisor::OutputPage;
@@ -42,6 +42,9 @@ pub(crate) struct Reply {
     /// What became of the jobs that were told to stop.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) stops: Vec<Stopped>,
+    /// What watches have seen since; told here, once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) fired: Vec<Fired>,
     /// Groups of earlier calls that are over since; told here, once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) over_since: Vec<Over>,
@@ -103,6 +106,18 @@ pub(crate) struct Entry {
     output_cut: bool,
     #[serde(skip_serializing_if = "is_false")]
     already_told: bool,
+}
+
+/// A firing of a watch.
+#[derive(Debug, Serialize)]
+pub(crate) struct Fired {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watch: Option<Arc<str>>,
+    job: JobId,
+    /// Which one of its firings, from 1.
+    number: u32,
+    /// What it has seen.
+    text: String,
 }
 
 /// A group that goes on.
@@ -188,6 +203,11 @@ impl Reply {
 
     /// The answer as it is sent: outputs share its room evenly, whatever their number.
     pub(crate) fn finish(mut self) -> CallToolResult {
+        match self.fired.len() {
+            0 => {}
+            1 => self.summary.push_str("; a watch has fired, see `fired`"),
+            count => self.summary.push_str(&format!("; watches have fired {count} times, see `fired`")),
+        }
         match self.over_since.len() {
             0 => {}
             1 => self.summary.push_str("; a group of an earlier call is over since, see `over_since`"),
@@ -233,6 +253,17 @@ impl Reply {
 /// What was used, in words; nothing where nobody told of anything.
 pub(crate) fn used(spent: Option<Spent>) -> Option<String> {
     spent.filter(|spent| !spent.is_none()).map(|spent| spent.to_string())
+}
+
+impl Fired {
+    pub(crate) fn new(hit: &Hit) -> Self {
+        Self {
+            watch: hit.label.clone(),
+            job: hit.job.clone(),
+            number: hit.number,
+            text: text::printable(hit.seen()).into_owned(),
+        }
+    }
 }
 
 impl Over {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fanin_protocol::limits::{GATE_PAUSE, GATE_WAIT, MCP_TELL_WAIT};
-use fanin_protocol::{Bounds, Budget, GroupId, JobId, Profile, Reason, SessionId};
+use fanin_protocol::{Bounds, GroupId, JobId, Profile, Reason, SessionId};
 use fanin_supervisor::{
     CallError, Group, JobFilter, LaunchError, Session, SessionError, SessionOptions, Supervisor,
 };
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::calls::{Delivery, Owed};
 use crate::fault::ToolError;
 use crate::host::{Host, StartFailed};
-use crate::reply::{Listed, Over, Running as Goes};
+use crate::reply::{Fired, Listed, Over, Running as Goes};
 
 /// What is there once something was launched.
 #[derive(Debug)]
@@ -201,6 +201,38 @@ impl Running {
             delivery.push(Owed::Wake(wake));
         }
         told
+    }
+
+    /// Takes up what watches have seen, to be told with the answer that is being made.
+    pub(crate) async fn tell_hits(&self, delivery: &mut Delivery) -> Vec<Fired> {
+        let _one = self.telling.lock().await;
+        let mut told = Vec::new();
+        // A supervisor that stays busy is asked again with the next answer.
+        let owed = self.session.owing().map_or(0, |owing| owing.hits);
+        while told.len() < owed {
+            // What another answer holds does not come here.
+            let Ok(Ok(hit)) = tokio::time::timeout(MCP_TELL_WAIT, self.session.next_hit()).await else {
+                break;
+            };
+            told.push(Fired::new(&hit));
+            delivery.push(Owed::Hit(hit));
+        }
+        told
+    }
+
+    /// True where a group is a watch that is not over.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::Call`] where the supervisor is busy.
+    pub(crate) async fn is_watch(&self, group: &Group) -> Result<bool, ToolError> {
+        let [job] = group.jobs() else { return Ok(false) };
+        match patiently(|| self.supervisor.get(job)).await {
+            Ok(info) => Ok(info.firings.is_some() && !info.status.is_terminal()),
+            // It is over for so long that it has left the memory.
+            Err(ToolError::Call(CallError::Refused(_))) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// True where a result is owed that nobody holds or waits for. A supervisor that stays busy is asked again with the

@@ -19,7 +19,7 @@ use crate::parent::Parent;
 use crate::reply::Reply;
 use crate::running::{Running, Started};
 use crate::tools::{self, Name};
-use crate::{launch, look, steer, wait};
+use crate::{launch, look, steer, wait, watch};
 
 /// The server of one client.
 pub(crate) struct Server<H> {
@@ -103,7 +103,9 @@ impl<H: Host> Server<H> {
     ) -> Result<Reply, ToolError> {
         match name {
             // Before its arguments: no way of asking makes a worker a parent.
-            Name::Subagent | Name::TaskParallel if !self.host().may_launch() => Err(ToolError::Worker),
+            Name::Subagent | Name::TaskParallel | Name::Watch if !self.host().may_launch() => {
+                Err(ToolError::Worker)
+            }
             Name::Subagent => {
                 self.shared.rate.enter().map_err(ToolError::TooFast)?;
                 launch::launch(self, arguments::Launch::one(arguments)?, context, delivery).await
@@ -111,6 +113,10 @@ impl<H: Host> Server<H> {
             Name::TaskParallel => {
                 self.shared.rate.enter().map_err(ToolError::TooFast)?;
                 launch::launch(self, arguments::Launch::several(arguments)?, context, delivery).await
+            }
+            Name::Watch => {
+                self.shared.rate.enter().map_err(ToolError::TooFast)?;
+                watch::watch(self, arguments::Watch::read(arguments)?).await
             }
             Name::Wait => wait::wait(self, arguments::Wait::read(arguments)?, context, delivery).await,
             Name::Jobs => look::jobs(self, &arguments::Jobs::read(arguments)?).await,
@@ -168,6 +174,7 @@ impl<H: Host> ServerHandler for Server<H> {
         // A parent that is woken has its results after its turn, and not here.
         let tells = !self.host().is_woken() && !context.ct.is_cancelled();
         if let Some(running) = self.running().filter(|_| tells) {
+            reply.fired.extend(running.tell_hits(&mut delivery).await);
             reply.over_since = running.tell(&mut delivery).await;
         }
         calls.answer(&context.id, number, delivery);

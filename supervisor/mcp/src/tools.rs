@@ -1,12 +1,15 @@
 //! The tools as a model sees them: names, the contract in words, and schemas with bounds.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fanin_protocol::limits::{
     AGENT_GROUP_MAX, AGENT_GROUP_MIN, AGENT_PROMPT_BYTES_MAX, AGENT_SPAWN_TOTAL, COMMAND_BYTES_MAX,
     ID_BYTES_MAX, LABEL_BYTES_MAX, MCP_BLOCK, MCP_IDS_MAX, MCP_PAGE_BYTES, MCP_PAGE_BYTES_MAX,
-    OUTPUT_BYTES_MAX_MAX, RETRIES_MAX,
+    OUTPUT_BYTES_MAX_MAX, RETRIES_MAX, WATCH_CHECK, WATCH_EVERY, WATCH_EVERY_MIN, WATCH_FIRINGS_MAX,
+    WATCH_GAP, WATCH_LIFE_MAX, WATCH_PATTERN_BYTES_MAX,
 };
+use fanin_protocol::spec::millis;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -15,6 +18,7 @@ use serde_json::{Value, json};
 pub(crate) enum Name {
     Subagent,
     TaskParallel,
+    Watch,
     Wait,
     Jobs,
     Message,
@@ -22,9 +26,10 @@ pub(crate) enum Name {
 }
 
 /// The names of the tools, for those who have to know them beforehand.
-pub const TOOLS: [&str; 6] = [
+pub const TOOLS: [&str; 7] = [
     Name::Subagent.as_str(),
     Name::TaskParallel.as_str(),
+    Name::Watch.as_str(),
     Name::Wait.as_str(),
     Name::Jobs.as_str(),
     Name::Message.as_str(),
@@ -33,8 +38,15 @@ pub const TOOLS: [&str; 6] = [
 
 impl Name {
     /// All of them, as they are listed.
-    const ALL: [Self; 6] =
-        [Self::Subagent, Self::TaskParallel, Self::Wait, Self::Jobs, Self::Message, Self::Cancel];
+    const ALL: [Self; 7] = [
+        Self::Subagent,
+        Self::TaskParallel,
+        Self::Watch,
+        Self::Wait,
+        Self::Jobs,
+        Self::Message,
+        Self::Cancel,
+    ];
 
     /// Those there are: without delegation, none that launches.
     pub(crate) fn known(may_launch: bool) -> impl Iterator<Item = Self> {
@@ -51,6 +63,7 @@ impl Name {
         match self {
             Self::Subagent => "subagent",
             Self::TaskParallel => "task_parallel",
+            Self::Watch => "watch",
             Self::Wait => "wait_for_subagents",
             Self::Jobs => "jobs",
             Self::Message => "message",
@@ -60,7 +73,7 @@ impl Name {
 
     pub(crate) const fn launches(self) -> bool {
         match self {
-            Self::Subagent | Self::TaskParallel => true,
+            Self::Subagent | Self::TaskParallel | Self::Watch => true,
             Self::Wait | Self::Jobs | Self::Message | Self::Cancel => false,
         }
     }
@@ -82,6 +95,7 @@ impl Name {
         match self {
             Self::Subagent => "Run one job",
             Self::TaskParallel => "Run several jobs at once",
+            Self::Watch => "Be told of a condition",
             Self::Wait => "Wait for jobs",
             Self::Jobs => "Look at jobs",
             Self::Message => "Follow up",
@@ -103,6 +117,17 @@ impl Name {
                  once those are over, and is handed what they put out; all others start at once. In the foreground (the default) the answer has the result. With background=true the \
                  answer comes at once and you go on with other work. {told} {LONG}"
             ),
+            Self::Watch => {
+                let seen = if is_woken { WATCH_WOKEN } else { WATCH_TOLD };
+                format!(
+                    "Looks at something in the background, and tells you each time that a condition comes true: instead of a \
+                     loop with sleep, and instead of calling again and again. Say what is looked at: `shell` or `command` \
+                     alone is run every 30 s and fires once it succeeds; with `pattern` it is run once and fires at lines that \
+                     match, as they come (tail -F); with `every` as well, or with `changes`, it is run again and again; `job` \
+                     with `pattern` looks at what another job puts out. It fires once unless `times` says more, holds no slot, \
+                     and answers at once. {seen}"
+                )
+            }
             Self::Wait => "Waits here until jobs are over, and gives their results: the way to get them when there is nothing \
                            else to do. It returns as soon as all of them are over, or at its limit with what is over and \
                            what still runs; then call it again, or go on. It stops nothing, and neither does its cancel. \
@@ -142,10 +167,20 @@ impl Name {
                         "description": "What to run. Each has one of `agent`, `shell` and `command`."
                     },
                     "release": {
-                        "type": "string",
-                        "enum": ["all", "fail_fast", "any"],
+                        "anyOf": [
+                            { "type": "string", "enum": ["all", "fail_fast", "any"] },
+                            object(&json!({
+                                "ok": { "type": "integer", "minimum": 1, "maximum": AGENT_GROUP_MAX },
+                                "not_ok": { "type": "integer", "minimum": 1, "maximum": AGENT_GROUP_MAX }
+                            }), &[])
+                        ],
                         "default": "all",
-                        "description": "When the rest is stopped: never, once one failed, once one completed."
+                        "description": "When the rest is stopped: never, once one failed, once one completed; or once so many did, as {\"ok\": 2} for two of several."
+                    },
+                    "deadline_seconds": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "description": "The rest is stopped after so long, and the result has what there is."
                     },
                     "budget": budget("What all tasks together may use")
                 });
@@ -154,6 +189,7 @@ impl Name {
                 }
                 object(&properties, &["tasks"])
             }
+            Self::Watch => object(&watch_properties(&id), &[]),
             Self::Wait => object(
                 &json!({
                     "ids": ids(0, "Groups or jobs, as earlier answers named them; none for all."),
@@ -206,6 +242,14 @@ const WOKEN: &str = "The result of what runs in the background comes once, as yo
                      wait_for_subagents returns at that moment.";
 
 const POLL: &str = "Do not poll, and do not do the jobs' work yourself.";
+
+/// How a firing reaches a parent that nobody can wake.
+const WATCH_TOLD: &str = "What it saw comes as `fired`, once, with the answer of your next fanin call after that; \
+                          wait_for_subagents returns at that moment.";
+
+/// How it reaches one that is woken.
+const WATCH_WOKEN: &str = "What it saw is your next prompt, once your turn is over: end your turn when you have nothing else \
+                           to do. Your work is done when your jobs are over, whether the watch is or not; then it is stopped.";
 
 const LONG: &str = "A foreground call that takes too long answers with what still runs, and stops nothing.";
 
@@ -282,6 +326,28 @@ fn budget(what: &str) -> Value {
         budget.insert("description".to_owned(), what.into());
     }
     budget
+}
+
+/// What a watch may have.
+fn watch_properties(id: &Value) -> Value {
+    let time = |what: String| json!({ "type": "string", "pattern": "^[0-9]+(ms|s|m|h)$", "description": format!("{what}, as 30s, 5m or 2h") });
+    let shown = |time: Duration| fanin_protocol::text::duration(millis(time));
+    json!({
+        "shell": { "type": "string", "minLength": 1, "maxLength": COMMAND_BYTES_MAX, "description": "A line for sh, run to look." },
+        "command": { "type": "array", "items": { "type": "string" }, "minItems": 1, "description": "A program and its arguments, run to look." },
+        "job": id,
+        "pattern": { "type": "string", "minLength": 1, "maxLength": WATCH_PATTERN_BYTES_MAX, "description": "Fire at lines that match this regular expression." },
+        "changes": { "type": "boolean", "default": false, "description": "Fire where the output is another one than at the check before." },
+        "every": time(format!("Time between two checks, {} at the least; {} unless set", shown(WATCH_EVERY_MIN), shown(WATCH_EVERY))),
+        "check_timeout": time(format!("How long one check may take; {} unless set", shown(WATCH_CHECK))),
+        "gap": time(format!("Time between two firings; {} unless set. What is seen meanwhile comes with the next one", shown(WATCH_GAP))),
+        "times": { "type": "integer", "minimum": 1, "maximum": WATCH_FIRINGS_MAX, "default": 1, "description": "How often it fires; then it is over." },
+        "life": time(format!("How long it looks, {} at the most", shown(WATCH_LIFE_MAX))),
+        "label": { "type": "string", "minLength": 1, "maxLength": LABEL_BYTES_MAX, "description": "What it is called where it fires." },
+        "cwd": { "type": "string", "minLength": 1, "description": "The folder it runs in; that of the server unless set." },
+        "env": { "type": "object", "additionalProperties": { "type": "string" }, "description": "Variables beside the server's own." },
+        "key": { "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$", "description": "A name of yours for this call: repeated with the same key it finds the watch that is there." }
+    })
 }
 
 /// What a task may have that is one of several.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use fanin_protocol::{JobId, spec, text};
+use fanin_protocol::{Hit, JobId, spec, text};
 use fanin_supervisor::{Group, GroupResult, Offered, WaitError, Waited};
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
@@ -16,7 +16,7 @@ use crate::fault::ToolError;
 use crate::host::Host;
 use crate::launch;
 use crate::progress::Patience;
-use crate::reply::{Entry, Listed, Over, Reply, Running as Goes};
+use crate::reply::{Entry, Fired, Listed, Over, Reply, Running as Goes};
 use crate::running::{Named, Running, patiently};
 use crate::server::Server;
 
@@ -53,25 +53,46 @@ pub(crate) async fn wait<H: Host>(
     let asked = wait.timeout_seconds.map(Duration::from_secs);
     let limit = asked.map_or(patience.limit(), |asked| asked.min(patience.limit()));
     let each = waits(&running, &groups, &jobs, limit);
+    // A parent that is woken hears of it with its next prompt.
+    let is_woken = server.host().is_woken();
+    let mut fired: Option<Offered<Hit>> = None;
     let work = async {
         tokio::select! {
             biased;
             // Before the results: nobody would hear them here.
             () = running.turn_over() => Err("the turn is over, and the wait with it; nothing was stopped"),
             got = all(each) => Ok(got),
+            hit = running.session.next_hit(), if !is_woken => {
+                fired = Some(hit.map_err(|_| "the server is about to end, and the wait with it")?);
+                Ok(Vec::new())
+            }
             () = context.ct.cancelled() => Err("the wait was cancelled; nothing was stopped"),
         }
     };
-    match patience.wait(context, || running.tasks(&groups, &jobs), work).await {
-        Ok(got) => answer(&running, got, (limit, server.host().is_woken()), delivery).await,
-        Err(why) => Ok(Reply::new(why)),
+    let waited = patience.wait(context, || running.tasks(&groups, &jobs), work).await;
+    match (waited, fired) {
+        (Ok(_), Some(hit)) => {
+            // What is over by now comes with this answer as well, and the rest goes on.
+            let reply = Reply::new("the wait is over before all was, and nothing was stopped");
+            let next = "Call wait_for_subagents again to wait on, or go on with other work.".to_owned();
+            let reply = Reply { fired: vec![Fired::new(&hit)], next: Some(next), ..reply };
+            delivery.push(Owed::Hit(hit));
+            Ok(reply)
+        }
+        (Ok(got), None) => answer(&running, got, (limit, is_woken), delivery).await,
+        (Err(why), _) => Ok(Reply::new(why)),
     }
 }
 
 /// What the ids name, each once; without any, all that is still to come.
 async fn wanted(running: &Running, ids: &[String]) -> Result<(Vec<Group>, Vec<JobId>), ToolError> {
     if ids.is_empty() {
-        return Ok((running.owing().await?, Vec::new()));
+        let (mut watches, mut others) = (Vec::new(), Vec::new());
+        for group in running.owing().await? {
+            if running.is_watch(&group).await? { watches.push(group) } else { others.push(group) }
+        }
+        // Nobody waits for the end of a watch, unless there is nothing else.
+        return Ok((if others.is_empty() { watches } else { others }, Vec::new()));
     }
     let (mut groups, mut jobs): (Vec<Group>, Vec<JobId>) = (Vec::new(), Vec::new());
     for id in ids {

@@ -179,6 +179,11 @@ async fn next_message(client: &Client, id: u64, session: SessionId) -> Result<An
             client.holdings.keep(id, Held::Words(words))?;
             Ok(answer)
         }
+        Message::Hit(hit) => {
+            let answer = Answer::Hit(hit.clone());
+            client.holdings.keep(id, Held::Hit(hit))?;
+            Ok(answer)
+        }
     }
 }
 

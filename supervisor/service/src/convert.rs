@@ -34,6 +34,7 @@ fn check_folder(index: usize, spec: &Spec) -> Result<(), CallFault> {
     let folder = match spec {
         Spec::Command(command) => command.cwd.as_ref(),
         Spec::Agent(agent) => agent.cwd.as_ref(),
+        Spec::Watch(watch) => watch.command().and_then(|command| command.cwd.as_ref()),
     };
     match folder.filter(|folder| !folder.is_absolute()) {
         Some(folder) => {

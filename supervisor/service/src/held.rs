@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use fanin_protocol::Hit;
 use fanin_protocol::limits::{FAN_OUT_BYTES_MAX, SERVICE_HELD_MAX};
 use fanin_protocol::wire::{LaunchCall, NewJob};
 use fanin_supervisor::{CallError, GroupResult, Offered, Turn, Waited, Wake, Words};
@@ -15,6 +16,7 @@ use crate::fault::CallFault;
 pub(crate) enum Held {
     Wake(Wake),
     Words(Words),
+    Hit(Offered<Hit>),
     Jobs(Offered<Waited>),
     Group(Offered<GroupResult>),
     Turn(Turn),
@@ -69,8 +71,9 @@ impl Holdings {
 
     /// Takes what an acknowledgement is for.
     pub(crate) fn take_offer(&self, of: u64) -> Result<Held, CallFault> {
-        let is_offer =
-            |held: &Held| matches!(held, Held::Wake(_) | Held::Words(_) | Held::Jobs(_) | Held::Group(_));
+        let is_offer = |held: &Held| {
+            matches!(held, Held::Wake(_) | Held::Words(_) | Held::Hit(_) | Held::Jobs(_) | Held::Group(_))
+        };
         self.take_where(of, "offer", is_offer)
     }
 
@@ -78,9 +81,12 @@ impl Holdings {
     pub(crate) fn take_turn(&self, of: u64) -> Result<Turn, CallFault> {
         match self.take_where(of, "turn", |held| matches!(held, Held::Turn(_)))? {
             Held::Turn(turn) => Ok(turn),
-            Held::Wake(_) | Held::Words(_) | Held::Jobs(_) | Held::Group(_) | Held::FanOut(_) => {
-                Err(CallFault::NotHeld { of, what: "turn" })
-            }
+            Held::Wake(_)
+            | Held::Words(_)
+            | Held::Hit(_)
+            | Held::Jobs(_)
+            | Held::Group(_)
+            | Held::FanOut(_) => Err(CallFault::NotHeld { of, what: "turn" }),
         }
     }
 
@@ -88,9 +94,12 @@ impl Holdings {
     pub(crate) fn take_fan_out(&self, of: u64) -> Result<LaunchCall, CallFault> {
         match self.take_where(of, "fan-out", |held| matches!(held, Held::FanOut(_)))? {
             Held::FanOut(fan_out) => Ok(fan_out.launch),
-            Held::Wake(_) | Held::Words(_) | Held::Jobs(_) | Held::Group(_) | Held::Turn(_) => {
-                Err(CallFault::NotHeld { of, what: "fan-out" })
-            }
+            Held::Wake(_)
+            | Held::Words(_)
+            | Held::Hit(_)
+            | Held::Jobs(_)
+            | Held::Group(_)
+            | Held::Turn(_) => Err(CallFault::NotHeld { of, what: "fan-out" }),
         }
     }
 
@@ -123,7 +132,12 @@ impl Holdings {
     fn fan_out_bytes(all: &HashMap<u64, Held>) -> usize {
         let bytes = all.values().map(|held| match held {
             Held::FanOut(fan_out) => fan_out.bytes,
-            Held::Wake(_) | Held::Words(_) | Held::Jobs(_) | Held::Group(_) | Held::Turn(_) => 0,
+            Held::Wake(_)
+            | Held::Words(_)
+            | Held::Hit(_)
+            | Held::Jobs(_)
+            | Held::Group(_)
+            | Held::Turn(_) => 0,
         });
         bytes.sum()
     }
@@ -152,6 +166,7 @@ impl Held {
         match self {
             Self::Wake(wake) => wake.ack().await.map(drop),
             Self::Words(words) => words.ack().await.map(drop),
+            Self::Hit(hit) => hit.ack().await.map(drop),
             Self::Jobs(jobs) => jobs.ack().await.map(drop),
             Self::Group(group) => group.ack().await.map(drop),
             Self::Turn(turn) => turn.end().await,

@@ -116,11 +116,7 @@ impl Core {
     pub(super) fn act(self: &Arc<Self>, state: &State, hosted: &mut Hosted, effect: Effect) -> Option<Act> {
         match effect {
             Effect::Spawn { run, job, lifetime, spec, needed, tag } => {
-                let output_max = match spec.as_deref() {
-                    Some(Spec::Command(command)) => command.output_bytes_max,
-                    Some(Spec::Agent(agent)) => agent.output_bytes_max,
-                    None => None,
-                };
+                let output_max = spec.as_deref().and_then(Spec::output_bytes_max);
                 let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
                 let kind = (kind, output_max.unwrap_or(OUTPUT_BYTES_MAX));
                 let place = spec.as_ref().and_then(|_| state.place_of(&job, lifetime).ok());

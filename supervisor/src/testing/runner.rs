@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fanin_machine::Bound;
 use fanin_protocol::spec::CommandLine;
-use fanin_protocol::{JobKind, Spec};
+use fanin_protocol::{JobKind, Spec, Watched};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -172,10 +172,19 @@ impl FakeRunner {
 fn parts(spec: &Spec) -> (&str, String) {
     match spec {
         Spec::Agent(agent) => (&agent.agent, agent.prompt.clone()),
-        Spec::Command(command) => match &command.line {
-            CommandLine::Shell(line) => ("sh", line.clone()),
-            CommandLine::Argv(argv) => (argv.first().map_or("", String::as_str), argv.join(" ")),
+        Spec::Command(command) => line_parts(&command.line),
+        Spec::Watch(watch) => match (watch.command(), &watch.of) {
+            (Some(command), _) => line_parts(&command.line),
+            (None, Watched::Output { job }) => ("watch", job.to_string()),
+            (None, Watched::Checks { .. } | Watched::Lines { .. }) => ("watch", String::new()),
         },
+    }
+}
+
+fn line_parts(line: &CommandLine) -> (&str, String) {
+    match line {
+        CommandLine::Shell(line) => ("sh", line.clone()),
+        CommandLine::Argv(argv) => (argv.first().map_or("", String::as_str), argv.join(" ")),
     }
 }
 

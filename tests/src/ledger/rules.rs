@@ -143,6 +143,8 @@ impl Ledger {
             stop: None,
             ended: None,
             taken: false,
+            firings: body.limits.firings,
+            fired: 0,
         };
         // Budgets hold jobs aside, as rates do.
         self.is_rated |= !body.limits.budget.is_none();
@@ -274,7 +276,10 @@ impl Ledger {
                     session.running += 1;
                     session.queued -= u32::from(!retries);
                 }
-                self.in_turn(id, &session, lifetime)?;
+                // A watch stands in no line.
+                if self.jobs.get(id).is_none_or(|job| job.firings.is_none()) {
+                    self.in_turn(id, &session, lifetime)?;
+                }
                 let voided = self.groups.get(&group).is_some_and(|group| group.voided);
                 ensure(!voided, "BAR-9", || format!("{id} starts and its group is voided"))?;
             }

@@ -73,6 +73,7 @@ fn op(words: &Words<'_>, groups: &mut u32) -> Op {
         "turn-part" => Op::TurnPart(words.session(1), words.call(), words.moved()),
         "post" => Op::Post(words.parent(), message(words.word(1))),
         "tell" => Op::Post(NodeId::Job(words.job(1)), message(words.word(2))),
+        "fire" => Op::Fire(words.job(1)),
         "listen" => Op::Listen(words.job(1)),
         "silent" => Op::Silent(words.job(1)),
         "took" => Op::Took(words.job(1), message(words.word(2))),
@@ -174,6 +175,7 @@ fn launching(words: &Words<'_>, groups: &mut u32) -> Launching {
             resume: words.option("resume").map(resume),
             budget: words.budget("own_"),
             estimate_usd_micros: words.number("estimate"),
+            firings: words.number("fires").map(|n| n as u32),
         },
         jobs: jobs.into_iter().map(job).collect(),
     }
@@ -207,6 +209,7 @@ fn wanted(words: &Words<'_>) -> Wish {
         "wake" if words.words.len() > 3 => Wish::Wake(NodeId::Session(words.session(3))),
         "wake" => Wish::Wake(parent),
         "message" => Wish::Message(parent),
+        "hit" => Wish::Hit(parent),
         "background" => Wish::Background(job(words.word(3))),
         "idle" => Wish::Idle,
         word => panic!("nothing to wait for: `{word}`"),

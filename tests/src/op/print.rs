@@ -73,6 +73,7 @@ impl Display for Op {
             Self::End(id, how) => write!(f, "end {id} {how}"),
             Self::Post(NodeId::Session(id), key) => write!(f, "post in={id} {key}"),
             Self::Post(NodeId::Job(id), key) => write!(f, "tell {id} {key}"),
+            Self::Fire(id) => write!(f, "fire {id}"),
             Self::Listen(id) => write!(f, "listen {id}"),
             Self::Silent(id) => write!(f, "silent {id}"),
             Self::Took(id, key) => write!(f, "took {id} {key}"),
@@ -122,6 +123,7 @@ impl Display for Launching {
         option(f, "repeats", self.limits.repeats.map(u64::from))?;
         self.limits.resume.map_or(Ok(()), |resume| write!(f, " resume={}", resume.as_str()))?;
         option(f, "grace", self.limits.grace_ms)?;
+        option(f, "fires", self.limits.firings.map(u64::from))?;
         for (place, id) in (0..).zip(&self.jobs) {
             write!(f, " {id}")?;
             let Some((_, on, then)) = self.needs.iter().find(|(member, ..)| *member == place) else {
@@ -225,6 +227,7 @@ impl Display for Asked<'_> {
             Wish::Group(by, id) => write!(f, "group {} {id}", By(by)),
             Wish::Wake(by) => write!(f, "wake {}", By(by)),
             Wish::Message(by) => write!(f, "message {}", By(by)),
+            Wish::Hit(by) => write!(f, "hit {}", By(by)),
             Wish::Background(id) => write!(f, "background {id}"),
             Wish::Idle => f.write_str("idle"),
         }

@@ -39,6 +39,16 @@ impl Parent {
                 ensure(due == Some(Err(key)), "S-2", || format!("{key} is offered, due is {due:?}"))?;
                 Offer::Words(key.clone())
             }
+            (Answer::Hit(hit), Wish::Message(by) | Wish::Hit(by)) => {
+                let due = match &wish {
+                    Wish::Hit(_) => self.due_hit(by, ledger),
+                    _ => self.due_message(by, ledger).and_then(Result::err),
+                };
+                let key = some(due, "SC-22", || format!("{hit} is offered and not due"))?;
+                let own = ledger.posts.get(key).and_then(|post| post.hit);
+                ensure(own == Some((hit.lifetime, hit.number)), "SC-22", || format!("{hit} is {own:?}"))?;
+                Offer::Words(key.clone())
+            }
             (Answer::Wake(result), Wish::Message(by)) => {
                 let due = self.due_message(by, ledger);
                 ensure(due == Some(Ok(&result.group)), "S-2", || {
@@ -77,8 +87,8 @@ impl Parent {
                     NodeId::Job(id) => ledger.jobs.get(id).is_none_or(|job| job.run.is_none()),
                     NodeId::Session(_) => false,
                 });
-                let closed =
-                    run_over || matches!(wish, Wish::Wake(by) | Wish::Message(by) if ledger.is_going(by));
+                let closed = run_over
+                    || matches!(wish, Wish::Wake(by) | Wish::Message(by) | Wish::Hit(by) if ledger.is_going(by));
                 ensure(closed || !ledger.open, "SH", || format!("{waiter:?} is told that all is over"))?;
                 self.left(waiter);
                 return Ok(());
@@ -213,6 +223,17 @@ impl Parent {
         }
     }
 
+    /// The oldest firing that a session is owed and nobody holds, outside of its turns.
+    fn due_hit<'a>(&self, by: &'a NodeId, ledger: &'a Ledger) -> Option<&'a MessageId> {
+        let NodeId::Session(session) = by else { return None };
+        let held = |key: &MessageId| {
+            self.waits.values().any(|wait| matches!(&wait.offer, Some(Offer::Words(held)) if held == key))
+        };
+        let is_hit = |key: &MessageId| ledger.posts.get(key).is_some_and(|post| post.hit.is_some());
+        let owed = ledger.owed_posts(session).map(|(_, key)| key);
+        owed.filter(|key| ledger.is_idle(by) && is_hit(key)).find(|key| !held(key))
+    }
+
     /// What one who waits for these lives to be in the background must be told now.
     fn background(&self, lives: &[Lifetime], ledger: &Ledger) -> Option<Background> {
         let job = lives.iter().find_map(|life| ledger.life(*life))?;
@@ -233,9 +254,15 @@ impl Parent {
                     && group.lives.iter().all(|member| self.has(member) || wait.lives.contains(member))
             }
             (None, Wish::Group(_, wanted)) => wait.is_parent_of(group) && wanted == id,
-            (None, Wish::Any(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Background(_) | Wish::Idle) => {
-                false
-            }
+            (
+                None,
+                Wish::Any(..)
+                | Wish::Wake(_)
+                | Wish::Message(_)
+                | Wish::Hit(_)
+                | Wish::Background(_)
+                | Wish::Idle,
+            ) => false,
         })
     }
 
@@ -275,6 +302,7 @@ impl Parent {
             Wish::Wake(by) | Wish::Message(by) if ledger.may_be_spent(by) => ledger.is_going(by),
             Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
             Wish::Message(by) => self.due_message(by, ledger).is_some() || ledger.is_going(by),
+            Wish::Hit(by) => self.due_hit(by, ledger).is_some() || ledger.is_going(by),
             Wish::Background(_) => self.background(&wait.lives, ledger).is_some(),
             Wish::Idle => ledger.running == 0,
         }

@@ -184,7 +184,7 @@ fn is_known(world: &World, op: &Op) -> bool {
         }
         Op::Wait(_, Wish::Group(by, id)) => is_there(world, by) && world.ledger.groups.contains_key(id),
         Op::Stop(Aim::Group(id), ..) => world.ledger.groups.contains_key(id),
-        Op::Wait(_, Wish::Wake(by) | Wish::Message(by)) => is_there(world, by),
+        Op::Wait(_, Wish::Wake(by) | Wish::Message(by) | Wish::Hit(by)) => is_there(world, by),
         Op::Wait(_, Wish::Background(id)) => world.ledger.jobs.contains_key(id),
         Op::Launch(launching) => is_there(world, &launching.parent),
         _ => true,

@@ -118,6 +118,7 @@ pub(super) fn answered(answer: &Answer) -> String {
         }
         Answer::Wake(result) => format!("wake {}", results(&result.entries)),
         Answer::Words { key, .. } => format!("words {key}"),
+        Answer::Hit(hit) => format!("hit {} of {}", hit.number, hit.job),
         Answer::Mail(mail) => format!("mail of {}", mail.from),
         Answer::Promoted => "promoted".into(),
         Answer::Background(Background::Left) => "in the background".into(),

@@ -170,6 +170,7 @@ impl Outside {
                 words.ack().await?;
                 self.tell(|told| told.words.insert(key));
             }
+            Message::Hit(hit) => panic!("nobody watches: {}", *hit),
         }
         Ok(())
     }

@@ -175,7 +175,8 @@ fn messages_and_rest() -> Vec<Record> {
         MessagePosted {
             key: MessageId::parse("k").unwrap(),
             to: NodeId::Session(session()),
-            class: MessageClass::User,
+            class: MessageClass::Watch,
+            from: Some(job()),
             body: Private::new("words".into()),
         }
         .into(),

@@ -31,7 +31,7 @@ fn causes_and_the_status_that_each_leads_to() {
 
 #[test]
 fn codes_and_the_causes_above_them() {
-    let all = every!(Code: Queue Start Run Total Idle NoOutput Exhausted NoProgress Unanswered ExitStatus Signal ProgramNotFound BadFolder PermissionDenied Os ShimLost
+    let all = every!(Code: Queue Start Run Total Idle NoOutput Exhausted NoProgress Unanswered CheckFailed ExitStatus Signal ProgramNotFound BadFolder PermissionDenied Os ShimLost
         AuthRequired Handshake Protocol AgentLimit Refusal Usd Tokens Steps Time Unknown);
     check("## Codes", 0, &all);
     assert!(all.iter().all(|code| wire(code) == code.as_str()));

@@ -3,6 +3,7 @@
 mod crash;
 mod storm;
 mod turns;
+mod watches;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -20,3 +20,4 @@ mod stops;
 mod tree;
 mod waits;
 mod wakes;
+mod watches;

@@ -221,6 +221,14 @@ async fn finish(
 ) -> Result<Exit, DriveError> {
     let Over { last, told, results, is_left, cut } = over;
     let session = &prepared.objective.session;
+    if cut.is_none() && !last.is_owed {
+        // What is left of it only watches (SH-3).
+        supervisor.stop_all(None);
+        tokio::select! {
+            () = supervisor.drained() => {}
+            () = forced(stop) => {}
+        }
+    }
     if cut.is_some() {
         // It was told to stop, and nothing of it stays longer than force leaves it.
         tokio::select! {
@@ -229,6 +237,8 @@ async fn finish(
         }
     }
     let jobs = patiently(|| supervisor.list(&of(session))).await?.jobs;
+    // Watches are no work of it: nobody waits for their end.
+    let jobs: Vec<JobInfo> = jobs.into_iter().filter(|job| job.firings.is_none()).collect();
     let exit = exit(&jobs, *cut, last, *is_left, prepared.objective.fail_on);
     let is_unfinished = |job: &&JobInfo| job.cause == Some(Cause::Shutdown);
     let unfinished: Vec<JobId> = jobs.iter().filter(is_unfinished).map(|job| job.job.clone()).collect();

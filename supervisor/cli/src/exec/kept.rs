@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use fanin_protocol::limits::KEPT_BYTES_MAX;
-use fanin_protocol::{GroupId, Rights, SessionId, layout};
+use fanin_protocol::{GroupId, Lifetime, Rights, SessionId, layout};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,9 @@ pub(crate) struct Answer {
     pub(crate) text: String,
     /// They are taken, also where the store does not know it yet.
     pub(crate) taken: Vec<GroupId>,
+    /// And which firings of watches, by their lives and numbers.
+    #[serde(default)]
+    pub(crate) fired: Vec<(Lifetime, u32)>,
     pub(crate) turns: u32,
     pub(crate) wakes: u32,
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use fanin_acp::{AcpRunner, Conversation, Hosting, Opened};
 use fanin_mcp::Parent;
 use fanin_protocol::limits::{GATE_PAUSE, GATE_WAIT, PARENT_TRIES, RETRY_GAP};
-use fanin_protocol::{Cause, CombinedResult, Fault, GroupId, Reason, text};
+use fanin_protocol::{Cause, CombinedResult, Fault, GroupId, Hit, Reason, text};
 use fanin_supervisor::{
-    CallError, Failure, Filter, Owing, Refusal, Session, Since, StopSignal, StopStage, Supervisor, Voice,
-    Wake,
+    CallError, Failure, Filter, Offered, Owing, Refusal, Session, Since, StopSignal, StopStage, Supervisor,
+    Voice, Wake,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -62,6 +62,21 @@ pub(super) struct Hosted<'h> {
     pub(super) spent: Option<u32>,
 }
 
+/// What it is woken with.
+#[derive(Debug, Default)]
+pub(super) struct Woken {
+    /// Results of what it has launched.
+    wakes: Vec<Wake>,
+    /// What its watches have seen.
+    hits: Vec<Offered<Hit>>,
+}
+
+impl Woken {
+    const fn is_empty(&self) -> bool {
+        self.wakes.is_empty() && self.hits.is_empty()
+    }
+}
+
 /// What became of one turn.
 enum Turned {
     /// It came to its end, with this last message.
@@ -103,35 +118,28 @@ impl Hosted<'_> {
         let is_resumed = earlier.is_some();
         // One that has no session was never asked.
         let mut is_first = self.hosting.session.is_none();
-        let mut wakes = Vec::new();
+        let mut woken = Woken::default();
         let mut was_interrupted = false;
         if is_resumed {
             was_interrupted = !is_first;
-            wakes = self.woken().await?;
+            woken = self.woken().await?;
         }
         if let Some(answer) = earlier.flatten() {
             was_interrupted = false;
             self.told = Count { turns: answer.turns, wakes: answer.wakes };
-            for wake in std::mem::take(&mut wakes) {
-                // Its turn has come to its end: what it was woken with then is not told again.
-                if answer.taken.contains(&wake.result().group) {
-                    self.take(wake).await?;
-                } else {
-                    wakes.push(wake);
-                }
-            }
+            woken = self.untold(woken, &answer).await?;
             last.text = answer.text;
-            if wakes.is_empty() && self.is_done().await? {
+            if woken.is_empty() && self.is_done().await? {
                 return Ok(Last { is_done: true, ..last });
             }
         }
         let mut tries = 0;
         loop {
             if self.is_cut() {
-                return Ok(Last { is_owed: !wakes.is_empty(), ..last });
+                return Ok(Last { is_owed: !woken.is_empty(), ..last });
             }
             let mut is_safe = false;
-            match self.turn((is_first, was_interrupted), wakes).await? {
+            match self.turn((is_first, was_interrupted), woken).await? {
                 Turned::Well(text) => {
                     (last, tries) = (Last { text, ..Last::default() }, 0);
                     (is_first, was_interrupted) = (false, false);
@@ -143,29 +151,49 @@ impl Hosted<'_> {
                     last.fault = Some(fault(failure));
                 }
             }
-            wakes = self.woken().await?;
+            woken = self.woken().await?;
             if self.is_cut() {
                 return Ok(last);
             }
             if last.fault.is_some() {
                 // What is owed drives it (W-3); what it was never asked can be asked again.
-                if tries >= PARENT_TRIES || wakes.is_empty() && !(is_first && is_safe) {
-                    return Ok(Last { is_owed: !wakes.is_empty(), ..last });
+                if tries >= PARENT_TRIES || woken.is_empty() && !(is_first && is_safe) {
+                    return Ok(Last { is_owed: !woken.is_empty(), ..last });
                 }
                 self.pause(RETRY_GAP * 2_u32.saturating_pow(tries - 1)).await;
                 continue;
             }
-            while wakes.is_empty() {
+            while woken.is_empty() {
                 if self.is_done().await? {
                     return Ok(Last { is_done: !self.is_cut(), ..last });
                 }
                 // A call that was still open has launched something since.
-                wakes = self.woken().await?;
+                woken = self.woken().await?;
                 if self.is_cut() {
                     return Ok(last);
                 }
             }
         }
+    }
+
+    /// Takes what a turn that came to its end was woken with: it is not told again. Gives the rest.
+    async fn untold(&mut self, woken: Woken, answer: &Answer) -> Result<Woken, DriveError> {
+        let mut rest = Woken::default();
+        for wake in woken.wakes {
+            if answer.taken.contains(&wake.result().group) {
+                self.take(wake).await?;
+            } else {
+                rest.wakes.push(wake);
+            }
+        }
+        for hit in woken.hits {
+            if answer.fired.contains(&(hit.lifetime, hit.number)) {
+                hit.ack().await?;
+            } else {
+                rest.hits.push(hit);
+            }
+        }
+        Ok(rest)
     }
 
     /// Waits, unless it is cut short.
@@ -180,7 +208,7 @@ impl Hosted<'_> {
     async fn turn(
         &mut self,
         (is_first, was_interrupted): (bool, bool),
-        wakes: Vec<Wake>,
+        woken: Woken,
     ) -> Result<Turned, DriveError> {
         if let Some(folder) = self.folder {
             folder.unanswered().map_err(DriveError::Folder)?;
@@ -197,15 +225,19 @@ impl Hosted<'_> {
         let opened = match self.begin(turn.voice()).await {
             Ok(opened) => opened,
             Err(failure) => {
-                drop(wakes);
+                drop(woken);
                 turn.fail(failure.message.as_str()).await?;
                 return Ok(Turned::Badly(failure, false));
             }
         };
         self.told.turns += 1;
-        self.told.wakes += u32::from(!wakes.is_empty());
-        let results = wakes.iter().map(Wake::result).collect();
-        let prompt = Told { objective: self.objective, results, was_interrupted, is_first }.prompt(opened);
+        self.told.wakes += u32::from(!woken.is_empty());
+        let results = woken.wakes.iter().map(Wake::result).collect();
+        let hits = woken.hits.iter().map(|hit| &**hit).collect();
+        // Nobody whose text is framed can know it.
+        let (nonce, _) = uuid::Uuid::new_v4().as_u64_pair();
+        let prompt = Told { objective: self.objective, results, hits, nonce, was_interrupted, is_first }
+            .prompt(opened);
         let Some(conversation) = &mut self.conversation else {
             return Ok(Turned::Badly(Failure::new(Cause::Failed, None, "no conversation"), false));
         };
@@ -214,7 +246,7 @@ impl Hosted<'_> {
         self.parent.end_turn();
         if let Some(failure) = answered.failure {
             // Given back: they come again.
-            drop(wakes);
+            drop(woken);
             if !answered.is_answered {
                 // It may be at work on it for ever, or gone.
                 self.leave().await;
@@ -224,13 +256,17 @@ impl Hosted<'_> {
         }
         let text = answered.output.map(|output| output.text().into_owned()).unwrap_or_default();
         if let Some(folder) = self.folder {
-            let taken: Vec<GroupId> = wakes.iter().map(|wake| wake.result().group.clone()).collect();
+            let taken: Vec<GroupId> = woken.wakes.iter().map(|wake| wake.result().group.clone()).collect();
+            let fired = woken.hits.iter().map(|hit| (hit.lifetime, hit.number)).collect();
             let Count { turns, wakes } = self.told;
-            let answer = Answer { text: text.clone(), taken, turns, wakes };
+            let answer = Answer { text: text.clone(), taken, fired, turns, wakes };
             folder.answer(&answer).map_err(DriveError::Folder)?;
         }
-        for wake in wakes {
+        for wake in woken.wakes {
             self.take(wake).await?;
+        }
+        for hit in woken.hits {
+            hit.ack().await?;
         }
         turn.end().await?;
         Ok(Turned::Well(text))
@@ -265,25 +301,33 @@ impl Hosted<'_> {
         }
     }
 
-    /// Waits until nothing that it has launched is left, and holds all results that are owed to it. Empty where it is cut
-    /// short.
-    async fn woken(&mut self) -> Result<Vec<Wake>, DriveError> {
-        let changes = Filter::session(self.session().id()).kinds(["job.ended", "message.taken"]);
+    /// Waits until nothing that it has launched is left, and holds all results that are owed to it; or until a watch has
+    /// fired, and holds that alone where its jobs still run. Empty where it is cut short.
+    async fn woken(&mut self) -> Result<Woken, DriveError> {
+        let changes =
+            Filter::session(self.session().id()).kinds(["job.ended", "message.posted", "message.taken"]);
         // Before the first look: what changes since then is seen.
         let mut changes = self.supervisor.subscribe(changes, Since::Now).await?;
-        let (mut held, mut is_told, mut is_late): (Vec<Wake>, bool, bool) = (Vec::new(), false, false);
+        let (mut held, mut is_told, mut is_late) = (Woken::default(), false, false);
         loop {
-            let Owing { jobs, groups, autonomy } = patiently(|| self.session().owing()).await?;
-            if jobs.is_empty() && groups.len() <= held.len() {
+            let Owing { jobs, groups, hits, autonomy } = patiently(|| self.session().owing()).await?;
+            let has_hits = hits <= held.hits.len();
+            if has_hits && jobs.is_empty() && groups.len() <= held.wakes.len() {
                 let place = |wake: &Wake| groups.iter().position(|group| *group == wake.result().group);
-                held.sort_by_key(place);
-                held.iter().for_each(|wake| self.voice.say(&format!("woken: {}", over(wake.result()))));
+                held.wakes.sort_by_key(place);
+                held.wakes.iter().for_each(|wake| self.voice.say(&format!("woken: {}", over(wake.result()))));
+                held.hits.iter().for_each(|hit| self.voice.say(&format!("woken: {}", **hit)));
                 return Ok(held);
+            }
+            if has_hits && !jobs.is_empty() && !held.hits.is_empty() {
+                held.hits.iter().for_each(|hit| self.voice.say(&format!("woken: {}", **hit)));
+                // The results come together, once all of them are there.
+                return Ok(Woken { wakes: Vec::new(), ..held });
             }
             match autonomy {
                 Some(Reason::Autonomy { wakes, not_before_ms: None }) if jobs.is_empty() => {
                     self.spent = Some(wakes);
-                    return Ok(Vec::new());
+                    return Ok(Woken::default());
                 }
                 Some(reason @ Reason::Autonomy { not_before_ms: Some(_), .. }) if !is_late => {
                     is_late = true;
@@ -299,8 +343,9 @@ impl Hosted<'_> {
             }
             tokio::select! {
                 biased;
-                () = self.stop.reached(StopStage::Polite) => return Ok(Vec::new()),
-                wake = self.session().next_wake() => held.push(wake?),
+                () = self.stop.reached(StopStage::Polite) => return Ok(Woken::default()),
+                hit = self.session().next_hit() => held.hits.push(hit?),
+                wake = self.session().next_wake() => held.wakes.push(wake?),
                 _ = changes.next() => {}
             }
         }

@@ -56,3 +56,5 @@ mod serve;
 mod signals;
 #[cfg(test)]
 mod stores;
+#[cfg(test)]
+mod watches;

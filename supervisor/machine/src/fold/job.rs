@@ -66,6 +66,7 @@ impl Facts {
             ended: None,
             taken: false,
             unanswered: 0,
+            fired: 0,
             ledger: None,
             below: None,
         });

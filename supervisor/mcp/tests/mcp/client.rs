@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use fanin_mcp::{Amounts, Goodbye, Host, Made, Problem, ServeError, StartFailed, Task, serve};
-use fanin_protocol::SessionId;
+use fanin_mcp::{Amounts, Goodbye, Host, Made, Problem, ServeError, StartFailed, Task, WatchTask, serve};
+use fanin_protocol::{JobId, SessionId};
 use fanin_supervisor::{JobError, JobOutput, JobSpec, RunContext, Supervisor};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 
 /// A host in memory. A task's `shell` is a script: `after 5s`, `says TEXT`, `says N bytes of TEXT`, `fails TEXT`,
-/// `asks` for a message and says it, `hangs`,
+/// `asks` for a message and says it, `sees TEXT` where it is a watch, `hangs`,
 /// separated by semicolons.
 #[derive(Debug, Default)]
 pub(crate) struct Scripted {
@@ -45,6 +45,21 @@ impl Host for Shared {
         Ok(Made { jobs, ..Made::default() })
     }
 
+    fn watch(&self, watch: WatchTask, job: Option<JobId>) -> Result<JobSpec, Vec<Problem>> {
+        let shell = watch.shell.unwrap_or_default();
+        if shell.contains("nonsense") {
+            return Err(vec![Problem {
+                index: None,
+                key: "shell".to_owned(),
+                what: "is nonsense".to_owned(),
+            }]);
+        }
+        let times = u32::try_from(watch.times.unwrap_or(1)).unwrap();
+        let of = job.map_or_else(|| "watch".to_owned(), |job| format!("watch of {job}"));
+        let watch = JobSpec::run(watch.label.unwrap_or(of), move |context| script(shell, context));
+        Ok(watch.fires(times, Duration::from_secs(3_600)))
+    }
+
     async fn start(&self) -> Result<Supervisor, StartFailed> {
         if self
             .0
@@ -72,6 +87,7 @@ async fn script(shell: String, context: RunContext) -> Result<JobOutput, JobErro
     let mut said = String::new();
     for step in shell.split(';').map(str::trim) {
         match step.split_once(' ').unwrap_or((step, "")) {
+            ("sees", words) => drop(context.fire(words).await),
             ("after", time) => {
                 let seconds: f64 = time.trim_end_matches('s').parse().unwrap();
                 tokio::time::sleep(Duration::from_secs_f64(seconds)).await;

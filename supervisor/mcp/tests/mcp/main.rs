@@ -14,3 +14,4 @@ mod ends;
 mod refusals;
 mod results;
 mod waits;
+mod watches;

@@ -25,7 +25,10 @@ async fn the_tools_are_listed_with_bounds() {
     let listed = client.answer(id).await;
     let tools = listed["result"]["tools"].as_array().unwrap();
     let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["subagent", "task_parallel", "wait_for_subagents", "jobs", "message", "job_cancel"]);
+    assert_eq!(
+        names,
+        ["subagent", "task_parallel", "watch", "wait_for_subagents", "jobs", "message", "job_cancel"]
+    );
     for tool in tools {
         assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{tool}");
         let reads = ["wait_for_subagents", "jobs"].contains(&tool["name"].as_str().unwrap());

@@ -113,7 +113,7 @@ impl AcpRunner {
         };
         let above = above.iter().filter_map(|spec| match &**spec {
             Spec::Agent(agent) => Some(agent),
-            Spec::Command(_) => None,
+            Spec::Command(_) | Spec::Watch(_) => None,
         });
         let rights = self.agents.rights(agent_spec, above);
         let agent = match self.agents.find(&agent_spec.agent) {

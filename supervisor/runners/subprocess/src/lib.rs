@@ -35,6 +35,7 @@ mod pipes;
 mod run;
 #[cfg(test)]
 mod run_tests;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,6 +91,7 @@ impl Runner for SubprocessRunner {
     fn check(&self, spec: &Spec) -> Result<(), String> {
         match spec {
             Spec::Command(_) => Ok(()),
+            Spec::Watch(spec) => watch::check(spec),
             Spec::Agent(_) => Err(not_a_command(spec)),
         }
     }
@@ -110,6 +112,12 @@ impl Runner for SubprocessRunner {
                     Ok(command) => run::run(&command, shim.as_deref(), &context).await,
                     Err(error) => Ending::failed(Cause::Spawn, None, format!("what it needs: {error}")),
                 },
+                Spec::Watch(spec) => {
+                    match spec.command().map(|command| marked(command, &context)).transpose() {
+                        Ok(command) => watch::run(spec, command.as_ref(), shim.as_deref(), &context).await,
+                        Err(error) => Ending::failed(Cause::Spawn, None, format!("what it needs: {error}")),
+                    }
+                }
                 Spec::Agent(_) => Ending::failed(Cause::Spawn, None, not_a_command(&spec)),
             }
         })

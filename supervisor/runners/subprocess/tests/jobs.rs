@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "jobs/watches.rs"]
+mod watches;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 

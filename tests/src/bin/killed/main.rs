@@ -129,6 +129,7 @@ async fn take_one(message: Message) -> Result<(), Failure> {
             words.ack().await?;
             say(&format!("heard {key}"));
         }
+        Message::Hit(hit) => say(&format!("seen {}", hit.take())),
     }
     Ok(())
 }
