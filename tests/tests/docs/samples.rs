@@ -230,7 +230,7 @@ pub(crate) fn sparse(record: &Record) -> Record {
         Record::ToolPart(body) => (body.start_ms, body.end_ms) = (None, None),
         Record::GroupSealed(body) => (body.edges, body.turn) = (None, None),
         Record::GroupFired(body) => (body.stopped_by, body.payload) = (None, Private::hidden()),
-        Record::MessagePosted(body) => body.body = Private::hidden(),
+        Record::MessagePosted(body) => (body.from, body.body) = (None, Private::hidden()),
         Record::Usage(body) => {
             (body.cost_usd_micros, body.tokens, body.steps, body.ms) = (None, None, None, None);
         }

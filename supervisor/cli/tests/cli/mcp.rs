@@ -149,7 +149,7 @@ fn commands_are_run_and_kept_from_the_first_launch_on() {
     let folder = tempdir().unwrap();
     let mut agent = Agent::begun(folder.path());
     let id = agent.ask("tools/list", &json!({}));
-    assert_eq!(agent.answer(id)["result"]["tools"].as_array().map(Vec::len), Some(6));
+    assert_eq!(agent.answer(id)["result"]["tools"].as_array().map(Vec::len), Some(7));
     assert_eq!(agent.call("jobs", &json!({}))["jobs"], json!([]));
     assert!(!folder.path().join(".state").exists(), "nothing is made before the first launch");
     let tasks = json!({ "tasks": [
@@ -229,7 +229,7 @@ fn all_that_was_asked_before_the_end_of_the_input_is_answered() {
     let call = agent.begin("subagent", &json!({ "shell": "echo hi" }));
     let unknown = agent.begin("nobody", &json!({}));
     agent.stdin = None;
-    assert_eq!(agent.answer(list)["result"]["tools"].as_array().map(Vec::len), Some(6));
+    assert_eq!(agent.answer(list)["result"]["tools"].as_array().map(Vec::len), Some(7));
     assert_eq!(agent.answer(unknown)["error"]["code"], -32602);
     let said = agent.answer(call);
     assert_eq!(said["result"]["structuredContent"]["results"][0]["tasks"][0]["output"], "hi\n", "{said}");

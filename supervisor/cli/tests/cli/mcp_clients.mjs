@@ -43,7 +43,7 @@ for (const [way, { Client }, { StdioClientTransport }, options, asksForSchema] o
     const call = (request, options) => client.callTool(request, ...(asksForSchema ? [undefined, options] : [options]));
 
     const { tools } = await client.listTools();
-    assert.equal(tools.length, 6, way);
+    assert.equal(tools.length, 7, way);
 
     const both = { name: "task_parallel", arguments: { tasks: [{ shell: "echo a" }, { shell: "exit 3" }] } };
     const result = said(await call(both)).results[0];
