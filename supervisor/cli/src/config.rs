@@ -305,7 +305,8 @@ mod tests {
     fn all_that_is_wrong_is_told_with_its_place() {
         let problems = parsed(
             "agent = 1\n[agents]\nx = 1\n[agents.a]\nkind = \"mcp\"\n[agents.b]\nkind = \"command\"\ncommand = [\"x\"]\n\
-             [agents.c]\ncomand = [\"x\"]\nrights = \"root\"\n",
+             [agents.c]\ncomand = [\"x\"]\nrights = \"root\"\n\
+             [agents.d]\ncommand = [\"x\"]\nmodes = { read = \"a\", full = 1 }\n",
         );
         expect_test::expect![[r#"
             fanin.toml:1:1: agent: unknown key; did you mean `agents`?
