@@ -628,6 +628,15 @@ pub const MCP_CLOSE: Duration = Duration::from_millis(200);
 /// Clients of the tools of a hosted parent at once: its agent has one, and what it starts may have others.
 pub const DOOR_CLIENTS_MAX: usize = 32;
 
+/// Programs of jobs at once at the door of their mail; one more is told to come again (SEC-8).
+pub const MAIL_CLIENTS_MAX: usize = 256;
+
+/// How long a program at the door of the mail may take to say who it is, and to take the mail that is there for it.
+pub const MAIL_HELLO_WAIT: Duration = Duration::from_secs(5);
+
+/// One line of such a program: a mail with every byte escaped, and who sends it to whom.
+pub const MAIL_LINE_BYTES_MAX: usize = 104 * 1024;
+
 /// Longest path of a socket: those of the systems hold 104 bytes and more.
 pub const SOCKET_PATH_BYTES_MAX: usize = 100;
 

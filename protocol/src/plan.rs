@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +71,16 @@ pub struct Need {
     /// The places of those to whom it may send mail, rising, each once (T-5).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sends: Vec<u32>,
+    /// What its group calls it, where that is neither its id nor its label (T-9).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Arc<str>>,
+}
+
+impl Need {
+    const fn of(member: u32) -> Self {
+        let on_failed = OnFailedDependency::Skip;
+        Self { member, on: Vec::new(), on_failed, sends: Vec::new(), name: None }
+    }
 }
 
 /// The edges of a plan: what each member needs that needs anything, by their places, and who may send mail to whom where
@@ -87,7 +98,7 @@ impl Edges {
         let need = |(member, (mut on, on_failed)): (u32, (Vec<u32>, _))| {
             on.sort_unstable();
             on.dedup();
-            (!on.is_empty()).then_some(Need { member, on, on_failed, sends: Vec::new() })
+            (!on.is_empty()).then_some(Need { on, on_failed, ..Need::of(member) })
         };
         Self((0..).zip(members).filter_map(need).collect())
     }
@@ -96,12 +107,7 @@ impl Edges {
     #[must_use]
     pub fn sending(mut self, sends: impl IntoIterator<Item = (u32, Vec<u32>)>) -> Self {
         for (member, to) in sends.into_iter().filter(|(_, to)| !to.is_empty()) {
-            let at = self.0.binary_search_by_key(&member, |need| need.member).unwrap_or_else(|at| {
-                let (on, on_failed, sends) = (Vec::new(), OnFailedDependency::Skip, Vec::new());
-                self.0.insert(at, Need { member, on, on_failed, sends });
-                at
-            });
-            if let Some(need) = self.0.get_mut(at) {
+            if let Some(need) = self.of_mut(member) {
                 need.sends.extend(to);
                 need.sends.sort_unstable();
                 need.sends.dedup();
@@ -110,12 +116,34 @@ impl Edges {
         self
     }
 
+    /// The same, with what members are called in their group, each by its place. Without edges nothing is kept of it.
+    #[must_use]
+    pub fn named(mut self, names: impl IntoIterator<Item = (u32, Arc<str>)>) -> Self {
+        if !self.is_empty() {
+            for (member, name) in names {
+                if let Some(need) = self.of_mut(member) {
+                    need.name = Some(name);
+                }
+            }
+        }
+        self
+    }
+
+    /// What is kept of the member at this place, from now on.
+    fn of_mut(&mut self, member: u32) -> Option<&mut Need> {
+        let at = self.0.binary_search_by_key(&member, |need| need.member).unwrap_or_else(|at| {
+            self.0.insert(at, Need::of(member));
+            at
+        });
+        self.0.get_mut(at)
+    }
+
     /// True where no member needs another, and none declares to whom it sends.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What each member needs that needs anything or declares to whom it sends, in launch order.
+    /// What each member needs that needs anything, declares to whom it sends, or has a name, in launch order.
     pub fn needs(&self) -> &[Need] {
         &self.0
     }
@@ -124,6 +152,17 @@ impl Edges {
     pub fn of(&self, member: u32) -> Option<&Need> {
         let at = self.0.binary_search_by_key(&member, |need| need.member).ok()?;
         self.0.get(at).filter(|need| !need.on.is_empty())
+    }
+
+    /// What its group calls the member at this place, where that is neither its id nor its label.
+    pub fn name(&self, member: u32) -> Option<&Arc<str>> {
+        let at = self.0.binary_search_by_key(&member, |need| need.member).ok()?;
+        self.0.get(at)?.name.as_ref()
+    }
+
+    /// The members that have such a name, in launch order.
+    pub fn names(&self) -> impl Iterator<Item = (u32, &Arc<str>)> {
+        self.0.iter().filter_map(|need| Some((need.member, need.name.as_ref()?)))
     }
 
     /// How many there are of what members need.

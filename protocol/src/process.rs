@@ -14,6 +14,10 @@ pub const RUN_VARIABLE: &str = "FANIN_RUN";
 /// no log, and worth nothing once the run has ended.
 pub const TOKEN_VARIABLE: &str = "FANIN_TOKEN";
 
+/// The variable in the environment of a job that may have mail: the socket where its supervisor takes and hands out what the
+/// jobs of its group send each other. Who may come in is decided there, so it is no secret.
+pub const MAIL_VARIABLE: &str = "FANIN_MAIL";
+
 /// How the processes of a job are held together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

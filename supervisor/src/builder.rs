@@ -69,6 +69,7 @@ pub struct Builder {
     gate: Duration,
     rates: Vec<(JobKind, usize, Duration)>,
     sends_per_member: u32,
+    mail_at: Option<Arc<str>>,
     tail: usize,
     /// `None` for the system's.
     clock: Option<Box<dyn Clock>>,
@@ -87,6 +88,7 @@ impl Default for Builder {
             gate: GATE_WAIT,
             rates: Vec::new(),
             sends_per_member: MAIL_SENDS_MAX,
+            mail_at: None,
             tail: TAIL_RECORDS,
             clock: None,
             sessions: SessionOptions::default(),
@@ -166,6 +168,15 @@ impl Builder {
         self
     }
 
+    /// Where programs that are part of a job send and receive its mail: the socket of whoever hosts this supervisor and
+    /// lets them in by [`Supervisor::run_of`], [`Supervisor::run_in`] and [`Supervisor::mailbox`]. It is told to jobs that
+    /// may have mail, as [`MAIL_VARIABLE`](fanin_protocol::process::MAIL_VARIABLE).
+    #[must_use]
+    pub fn mail_at(mut self, path: impl Into<Arc<str>>) -> Self {
+        self.mail_at = Some(path.into());
+        self
+    }
+
     /// Records kept in memory for subscribers, at the least.
     #[must_use]
     pub const fn tail(mut self, records: usize) -> Self {
@@ -235,6 +246,9 @@ impl Builder {
             Origin { log: Log::resume(log, self.tail, head), state, store: store.clone(), log_content };
         let core = Core::new(origin, Clocks::new(self.clock), Scope::new(runtime), self.runners, self.gate);
         let core = Arc::new(core);
+        if let Some(path) = self.mail_at {
+            core.mail_at.get_or_init(|| path);
+        }
         if let (Some(store), Some(journal)) = (store, journal) {
             writer::start(&core, store, journal, head)
                 .map_err(|error| JournalError::Io(format!("its thread does not start: {error}")))?;

@@ -9,11 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use fanin_machine::{
-    Answer, Bound, Command, Mail, Mono, Parent, Post, Refusal, Reply, Report, RunRef, Said, Wanted,
-};
-use fanin_protocol::limits::{MAIL_WAIT_MAX, PROGRESS_BYTES_MAX};
-use fanin_protocol::process::TOKEN_VARIABLE;
+use fanin_machine::{Bound, Command, Mail, Mono, Parent, Refusal, Reply, Report, RunRef, Said};
+use fanin_protocol::limits::PROGRESS_BYTES_MAX;
+use fanin_protocol::process::{MAIL_VARIABLE, TOKEN_VARIABLE};
 use fanin_protocol::{
     Dependencies, Fence, Firings, JobId, JobKind, Lifetime, MessageId, PARENT_VARIABLE, ParentMark, Spec,
     text,
@@ -26,11 +24,13 @@ use crate::core::{CallError, Core};
 use crate::follow::Follow;
 use crate::handle::Handle;
 use crate::launcher::Launcher;
+use crate::mailbox::Mailbox;
+use crate::offered::Offered;
 use crate::run_output::OutputPlace;
 use crate::stop::{StopSignal, StopStage};
 use crate::token::{RunToken, Standing};
 use crate::voice::{ToolCall, Used, Voice};
-use crate::wait::{WaitError, Waiter};
+use crate::wait::WaitError;
 
 /// What a run needs while it lives, shared between driver and body. Progress is the latest value only (B-1).
 pub(crate) struct RunCell {
@@ -104,6 +104,18 @@ impl RunCell {
         self.talk().delivered.notify_waiters();
     }
 
+    /// Where programs of the run send and receive mail, where it has any.
+    fn mail_at(&self) -> Option<&str> {
+        let has_mail = self.standing.as_deref().is_some_and(Standing::has_mail);
+        self.core().mail_at.get().filter(|_| has_mail).map(|path| &**path)
+    }
+
+    /// A sign of work that is no report.
+    pub(crate) fn beat(&self) {
+        // Nothing else is read through it, so the order of these does not matter.
+        self.last_beat.fetch_max(self.core().now().0, Ordering::Relaxed);
+    }
+
     fn talk(&self) -> &Talk {
         self.talk.get_or_init(Box::default)
     }
@@ -153,8 +165,9 @@ impl RunContext {
 
     /// What a runner puts into the environment of what it starts, beside [`RunContext::mark`]: whose child that is
     /// ([`PARENT_VARIABLE`](fanin_protocol::PARENT_VARIABLE)), and what proves it
-    /// ([`TOKEN_VARIABLE`](fanin_protocol::process::TOKEN_VARIABLE)). `own` is the job that this process is itself part of.
-    /// A closure has neither.
+    /// ([`TOKEN_VARIABLE`](fanin_protocol::process::TOKEN_VARIABLE)); and where it has mail, the way there
+    /// ([`MAIL_VARIABLE`](fanin_protocol::process::MAIL_VARIABLE)). `own` is the job that this process is itself part of. A
+    /// closure has none of them.
     pub fn variables(
         &self,
         own: Option<&ParentMark>,
@@ -164,7 +177,8 @@ impl RunContext {
             let mark = standing.mark(job, *lifetime, own).to_string();
             [(PARENT_VARIABLE, mark), (TOKEN_VARIABLE, standing.token(job).reveal().to_owned())]
         });
-        variables.into_iter().flatten()
+        let mail = self.mail_at().map(|path| (MAIL_VARIABLE, path.to_owned()));
+        variables.into_iter().flatten().chain(mail)
     }
 
     /// What proves to its supervisor that somebody is part of this run, as long as it lives
@@ -221,8 +235,7 @@ impl RunContext {
     /// Says that the work goes on, for a body that is quiet for longer than its idle limit. It costs next to nothing:
     /// no event tells of it, and nobody is woken.
     pub fn beat(&self) {
-        // Nothing else is read through it, so the order of these does not matter.
-        self.cell.last_beat.fetch_max(self.cell.core().now().0, Ordering::Relaxed);
+        self.cell.beat();
     }
 
     /// Says how far the work has come, in one line. Only the latest is kept, and no event tells of it. It is a sign
@@ -331,10 +344,7 @@ impl RunContext {
         to: impl AsRef<str>,
         message: impl Into<Arc<str>>,
     ) -> Result<(), CallError> {
-        self.beat();
-        let (from, to) = (self.cell.launcher.parent().clone(), to.as_ref().into());
-        let mail = Post::Mail { from, to, text: message.into() };
-        self.cell.core().submit(Command::Post(mail)).await.map(drop)
+        self.mailbox().send(to, message).await
     }
 
     /// Receives the next mail for this job, or from one sender alone; `None` where none came in time, which is
@@ -353,40 +363,20 @@ impl RunContext {
     ///
     /// Cancel safe: a mail is taken in the poll that returns it, and by one receiver.
     pub async fn team_recv(&self, from: Option<&str>, timeout: Duration) -> Result<Option<Mail>, WaitError> {
-        self.beat();
-        let limit = timeout.min(MAIL_WAIT_MAX);
-        let (by, at_once) = (self.cell.launcher.parent().clone(), limit.is_zero());
-        let wanted = Wanted::Mail { by, from: from.map(Into::into), at_once };
-        let (mut waiter, is_there) = match Waiter::ask(self.cell.launcher.handle(), wanted).await {
-            Err(CallError::Refused(Refusal::MailboxClosed)) => return Err(WaitError::Closed),
-            asked => asked?,
-        };
-        if at_once && !is_there {
-            return Ok(None);
-        }
-        // What is there comes, also where it has to be committed first what it follows from.
-        let answer = waiter.answer_before(Some(limit).filter(|_| !is_there)).await;
-        self.beat();
-        match answer {
-            Ok(Answer::Mail(mail)) => {
-                waiter.take();
-                Ok(Some(mail))
-            }
-            Err(WaitError::TimedOut { .. }) => Ok(None),
-            Err(error) => Err(error),
-            Ok(
-                Answer::Jobs { .. }
-                | Answer::Group { .. }
-                | Answer::Wake(_)
-                | Answer::Words { .. }
-                | Answer::Hit(_)
-                | Answer::Promoted
-                | Answer::Background(_)
-                | Answer::Voided
-                | Answer::Idle
-                | Answer::Closed,
-            ) => Err(WaitError::Closed),
-        }
+        let offered = self.mailbox().receive(from, timeout).await?;
+        Ok(offered.map(Offered::take))
+    }
+
+    /// The mail of this run, for somebody who receives for another program: what it has received is taken once that has
+    /// it.
+    pub fn mailbox(&self) -> Mailbox {
+        Mailbox::new(Arc::clone(&self.cell))
+    }
+
+    /// Where a program that is part of this run sends and receives mail ([`MAIL_VARIABLE`]): `None` where the job has no
+    /// mail, or its supervisor no such place ([`Builder::mail_at`](crate::Builder::mail_at)).
+    pub fn mail_at(&self) -> Option<&str> {
+        self.cell.mail_at()
     }
 
     /// Fires, where the job is a watch ([`JobSpec::fires`](crate::JobSpec::fires)): its session is owed this text, once.

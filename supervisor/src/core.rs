@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fanin_bus::Pages;
@@ -111,6 +111,8 @@ pub(crate) struct Core {
     store: Option<Arc<Store>>,
     /// Log lines tell what records hold as well.
     pub(crate) log_content: bool,
+    /// Where programs of jobs send and receive mail, once there is such a place.
+    pub(crate) mail_at: OnceLock<Arc<str>>,
 }
 
 /// What a supervisor starts from.
@@ -152,6 +154,7 @@ impl Core {
             next_waiter: AtomicU64::new(1),
             outputs: Mutex::default(),
             alarm: watch::Sender::new(None),
+            mail_at: OnceLock::new(),
         }
     }
 

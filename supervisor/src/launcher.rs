@@ -173,6 +173,7 @@ impl Launcher {
             }
             needs.add(index, job.needs, job.on_failed);
             needs.sends(index, job.sends);
+            needs.called(index, job.name);
             members.push(Member {
                 is_fresh: job.id.is_none(),
                 again: job.again,

@@ -14,6 +14,7 @@ use crate::spec::After;
 pub(crate) struct Needs {
     needs: Vec<(usize, Vec<After>, OnFailedDependency)>,
     sends: Vec<(usize, Vec<After>)>,
+    names: Vec<(u32, Arc<str>)>,
 }
 
 impl Needs {
@@ -31,18 +32,30 @@ impl Needs {
         }
     }
 
+    /// The job at this place is called so in its group, where it is called anything but its label.
+    pub(crate) fn called(&mut self, index: usize, name: Option<Arc<str>>) {
+        self.names.extend(name.and_then(|name| Some((u32::try_from(index).ok()?, name))));
+    }
+
     /// The edges; `None` where no job needs another or sends to one.
     ///
     /// # Errors
     ///
     /// All that is wrong, a sentence each.
     pub(crate) fn edges(self, members: &[Member]) -> Result<Option<Arc<Edges>>, Vec<String>> {
-        let Self { needs, sends } = self;
+        let Self { needs, sends, names } = self;
         if needs.is_empty() && sends.is_empty() {
             return Ok(None);
         }
-        let (places, mut problems) = (places(members), Vec::new());
-        let called = |place: usize| members.get(place).map(name).unwrap_or_default();
+        let (places, mut problems) = (places(members, &names), Vec::new());
+        let named: BTreeMap<u32, &str> = names.iter().map(|(place, name)| (*place, &**name)).collect();
+        let called = |place: usize| {
+            let named = u32::try_from(place).ok().and_then(|place| named.get(&place));
+            named
+                .map(|name| Cow::Borrowed(*name))
+                .or_else(|| members.get(place).map(name))
+                .unwrap_or_default()
+        };
         let mut find = |index: usize, verb: &str, named: Vec<After>| -> Vec<u32> {
             let place = |wanted: After| {
                 let problem = match wanted {
@@ -72,7 +85,7 @@ impl Needs {
         let found = edges.problems(members.len());
         problems.extend(found.iter().map(|problem| problem.describe(|place| called(place as usize))));
         if problems.is_empty() {
-            Ok(Some(edges).filter(|edges| !edges.is_empty()).map(Arc::new))
+            Ok(Some(edges.named(names)).filter(|edges| !edges.is_empty()).map(Arc::new))
         } else {
             Err(problems)
         }
@@ -85,15 +98,22 @@ fn name(member: &Member) -> Cow<'_, str> {
     label.unwrap_or_else(|| Cow::Owned(member.id.to_string()))
 }
 
-/// The places by ids that somebody gave, and by labels; `None` where a label is that of several. An id comes first.
-fn places(members: &[Member]) -> BTreeMap<Cow<'_, str>, Option<u32>> {
-    let mut places = BTreeMap::new();
-    for (place, member) in (0..).zip(members) {
-        if let Some(label) = member.label.as_deref() {
-            places.entry(Cow::Borrowed(label)).and_modify(|known| *known = None).or_insert(Some(place));
-        }
-    }
+/// The places by ids that somebody gave, by names in the group, and by labels; `None` where a name or a label is that of
+/// several. An id comes first, a label last.
+fn places<'m>(members: &'m [Member], names: &'m [(u32, Arc<str>)]) -> BTreeMap<Cow<'m, str>, Option<u32>> {
+    let labels = (0..).zip(members).filter_map(|(place, member)| Some((place, member.label.as_deref()?)));
+    let mut places = once(labels);
+    places.extend(once(names.iter().map(|(place, name)| (*place, &**name))));
     let given = (0..).zip(members).filter(|(_, member)| !member.is_fresh);
     places.extend(given.map(|(place, member)| (Cow::Owned(member.id.to_string()), Some(place))));
+    places
+}
+
+/// Places by words; `None` where a word is that of several.
+fn once<'m>(words: impl Iterator<Item = (u32, &'m str)>) -> BTreeMap<Cow<'m, str>, Option<u32>> {
+    let mut places = BTreeMap::new();
+    for (place, word) in words {
+        places.entry(Cow::Borrowed(word)).and_modify(|known| *known = None).or_insert(Some(place));
+    }
     places
 }

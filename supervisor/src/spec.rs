@@ -23,6 +23,7 @@ pub struct JobSpec {
     pub(crate) id: Option<JobId>,
     pub(crate) again: bool,
     pub(crate) label: Option<Arc<str>>,
+    pub(crate) name: Option<Arc<str>>,
     /// `None` for a closure.
     pub(crate) spec: Option<Arc<Spec>>,
     pub(crate) limits: SharedLimits,
@@ -219,6 +220,7 @@ impl JobSpec {
             id: None,
             again: false,
             label,
+            name: None,
             spec,
             limits: SharedLimits::default(),
             needs: Vec::new(),
@@ -233,6 +235,19 @@ impl JobSpec {
     pub fn id(mut self, id: JobId) -> Self {
         self.id = Some(id);
         self
+    }
+
+    /// What the jobs of its call name it by, where that is not its label: it is free to be the same in another group
+    /// (T-9). [`JobSpec::after`], [`JobSpec::sends`] and mail find it by this name first.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// True where it needs other jobs of its call or declares to whom it sends mail: then its group has mail.
+    pub const fn is_tied(&self) -> bool {
+        !self.needs.is_empty() || !self.sends.is_empty()
     }
 
     /// A new life under the same id, where the job of that id is over. What its last life left stays readable.

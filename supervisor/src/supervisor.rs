@@ -21,6 +21,7 @@ use crate::builder::Builder;
 use crate::core::{CallError, Core};
 use crate::handle::Handle;
 use crate::launcher::Launcher;
+use crate::mailbox::Mailbox;
 use crate::message::Queued;
 use crate::output::JobOutput;
 use crate::session::{Session, SessionOptions};
@@ -320,6 +321,23 @@ impl Supervisor {
         Ok(cell.map(|cell| cell.launcher().clone()))
     }
 
+    /// The mail of a run, while it lives: for whoever lets in a program that is part of it. `None` where it is over or has
+    /// no mail.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`].
+    pub fn mailbox(&self, run: &KnownRun) -> Result<Option<Mailbox>, CallError> {
+        let cell = self.owner.core().run_of(&run.job)?;
+        Ok(cell.filter(|cell| cell.run.fence == run.fence && run.has_mail).map(Mailbox::new))
+    }
+
+    /// As [`Builder::mail_at`], for a host whose first jobs with mail came later. The first word holds: true where this was
+    /// it. Runs that have begun before do not know of it.
+    pub fn mail_at(&self, path: impl Into<Arc<str>>) -> bool {
+        self.owner.core().mail_at.set(path.into()).is_ok()
+    }
+
     /// The run of this job that lives, where it is the one that is looked for.
     fn living(
         &self,
@@ -329,7 +347,8 @@ impl Supervisor {
         let Some(cell) = self.owner.core().run_of(job)? else { return Ok(None) };
         let standing = cell.standing.as_deref().filter(|standing| is_it(standing, cell.lifetime));
         // After it was compared: one that ends meanwhile has ended.
-        Ok(standing.filter(|standing| !standing.is_over()).map(|standing| standing.known(job, cell.lifetime)))
+        let living = standing.filter(|standing| !standing.is_over());
+        Ok(living.map(|standing| standing.known(job, cell.lifetime, cell.run.fence)))
     }
 
     /// Follows the records: those that the filter lets through, in order, from a place of the subscriber's own. A slow

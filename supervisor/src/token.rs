@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fanin_protocol::limits::{DEPTH_MAX, RUN_TOKEN_BYTES_MAX};
-use fanin_protocol::{JobId, Lifetime, ParentMark, SessionId};
+use fanin_protocol::{Fence, JobId, Lifetime, ParentMark, SessionId};
 
 use crate::chance;
 
@@ -50,22 +50,31 @@ pub struct KnownRun {
     pub depth: u32,
     /// How far below it a job may be. At that depth it launches nothing.
     pub depth_max: u32,
+    /// Which run of it: no other has the same.
+    pub fence: Fence,
+    /// It may have mail: its group has edges.
+    pub has_mail: bool,
 }
 
 /// Where a run stands, and what proves to be part of it.
 pub(crate) struct Standing {
     place: Place,
+    has_mail: bool,
     secret: [u8; SECRET_BYTES],
     is_over: AtomicBool,
 }
 
 impl Standing {
-    pub(crate) fn new(place: Place) -> Self {
-        Self { place, secret: chance::secret(), is_over: AtomicBool::new(false) }
+    pub(crate) fn new(place: Place, has_mail: bool) -> Self {
+        Self { place, has_mail, secret: chance::secret(), is_over: AtomicBool::new(false) }
     }
 
     pub(crate) const fn session(&self) -> &SessionId {
         &self.place.0
+    }
+
+    pub(crate) const fn has_mail(&self) -> bool {
+        self.has_mail
     }
 
     /// The run has ended: nothing proves to be part of it any more.
@@ -88,9 +97,9 @@ impl Standing {
     }
 
     /// The run as others may know it.
-    pub(crate) fn known(&self, job: &JobId, lifetime: Lifetime) -> KnownRun {
+    pub(crate) fn known(&self, job: &JobId, lifetime: Lifetime, fence: Fence) -> KnownRun {
         let (session, depth, depth_max) = self.place.clone();
-        KnownRun { session, job: job.clone(), lifetime, depth, depth_max }
+        KnownRun { session, job: job.clone(), lifetime, depth, depth_max, fence, has_mail: self.has_mail }
     }
 
     /// The mark of its job in a process that is itself part of `own`.
@@ -124,7 +133,7 @@ mod tests {
     use super::*;
 
     fn standing() -> Standing {
-        Standing::new((SessionId::parse("run").unwrap(), 1, 1))
+        Standing::new((SessionId::parse("run").unwrap(), 1, 1), false)
     }
 
     #[test]

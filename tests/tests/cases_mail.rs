@@ -93,6 +93,31 @@ async fn mail_has_its_true_sender_and_keeps_its_order() {
     assert_eq!(woken(&session).await.counts.completed, 3);
 }
 
+// T-9: a name in the group comes before a label, in plans as in mail, and is free to be used in another group.
+#[tokio::test(start_paused = true)]
+async fn a_name_in_the_group_comes_before_a_label() {
+    let (_supervisor, session) = start_with_parent().await;
+    let mut stage = Stage::new();
+    for _ in 0..2 {
+        let specs = [
+            stage.member("the second").name("first").sends(["second"]),
+            stage.member("first").name("second"),
+            over_at_once("first").name("third").after(["first"]),
+        ];
+        session.fan_out(specs).await.unwrap();
+        let (first, second) = (stage.next().await, stage.next().await);
+        send(&first, "second", "x").await.unwrap();
+        let mail = second.team_recv(Some("first"), Duration::ZERO).await.unwrap().unwrap();
+        assert_eq!((mail.label.as_deref(), &mail.from), (Some("first"), first.job()));
+        let known = first.team_send("nobody", "x").await.unwrap_err().to_string();
+        assert!(known.ends_with("there are `second`"), "{known}");
+    }
+    let twice = [stage.member("a").name("x"), stage.member("b").name("x"), stage.member("c").sends(["x"])];
+    let refused = problems(session.fan_out(twice).await.unwrap_err());
+    assert_eq!(refused, ["`c` sends to `x`, which is the name of several; give them ids"]);
+    stage.gate.open();
+}
+
 // B102: two senders of 1,000 each to one member that drains, with threads of its own for each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn two_senders_of_a_thousand_arrive_in_order_per_sender() {

@@ -20,7 +20,7 @@ use crate::{lend, tree};
 pub struct Mail {
     /// Who sent it.
     pub from: JobId,
-    /// What its launcher calls that job.
+    /// What its launcher calls that job: by its name in the group, else by its label.
     pub label: Option<Arc<str>>,
     /// What was sent.
     pub text: Arc<str>,
@@ -40,7 +40,7 @@ impl fmt::Debug for Mail {
 #[derive(Debug, Clone)]
 pub(crate) struct Team {
     directions: Directions,
-    /// Places by label; `None` where it is that of several.
+    /// Places by names in the group and by labels; `None` where a label is that of several.
     labels: BTreeMap<Arc<str>, Option<u32>>,
     /// Members that have used mail, or were sent some.
     desks: BTreeMap<u32, Desk>,
@@ -97,6 +97,7 @@ fn asking(state: &mut State, by: &Parent) -> Result<Asking, Refusal> {
                 labels.entry(Arc::clone(label)).and_modify(several).or_insert(Some(job.index));
             }
         }
+        labels.extend(edges.names().map(|(place, name)| (Arc::clone(name), Some(place))));
         let directions = Directions::of(edges, members.len());
         let team = Team { directions, labels, desks: BTreeMap::new(), bytes: 0, last: 0 };
         state.memory.teams.insert(group, team);
@@ -137,10 +138,17 @@ fn reachable(state: &State, me: Asking, is_sender: bool) -> impl Iterator<Item =
     })
 }
 
-/// What a member is called: its label, else its id.
+/// What a member is called: its name in the group, else its label, else its id.
 fn called(state: &State, key: JobKey) -> Arc<str> {
-    let job = state.job(key);
-    job.map_or_else(|| "".into(), |job| job.label.clone().unwrap_or_else(|| job.id.to_string().into()))
+    let id = || state.job(key).map_or_else(|| "".into(), |job| job.id.to_string().into());
+    name(state, key).unwrap_or_else(id)
+}
+
+/// What its launcher calls a member.
+fn name(state: &State, key: JobKey) -> Option<Arc<str>> {
+    let job = state.job(key)?;
+    let named = state.group(job.group).and_then(|group| group.edges.as_ref()?.name(job.index));
+    named.or(job.label.as_ref()).cloned()
 }
 
 /// Refuses a way that mail does not go.
@@ -149,8 +157,8 @@ fn check_way(state: &State, group: GroupKey, (from, to): (u32, u32)) -> Result<(
     if team.is_some_and(|team| team.directions.allow(from, to)) {
         return Ok(());
     }
-    let name = |place| member(state, group, place).map_or_else(|| "".into(), |key| called(state, key));
-    Err(Refusal::NotAllowed { from: name(from), to: name(to) })
+    let called = |place| member(state, group, place).map_or_else(|| "".into(), |key| called(state, key));
+    Err(Refusal::NotAllowed { from: called(from), to: called(to) })
 }
 
 /// True where no run of the job will send or receive any more. Between two tries it is not.
@@ -264,9 +272,9 @@ fn next(state: &State, key: JobKey, id: WaiterId) -> Option<(GroupKey, u32, Lett
 
 /// A mail as it is received, with its true sender (T-9).
 fn mail(state: &State, group: GroupKey, letter: Letter) -> Option<(u64, Mail)> {
-    let from = state.job(member(state, group, letter.from)?)?;
-    let mail = Mail { from: from.id.clone(), label: from.label.clone(), text: letter.text };
-    Some((letter.number, mail))
+    let from = member(state, group, letter.from)?;
+    let (id, label) = (state.job(from)?.id.clone(), name(state, from));
+    Some((letter.number, Mail { from: id, label, text: letter.text }))
 }
 
 fn letter_mut(state: &mut State, (group, place): (GroupKey, u32), number: u64) -> Option<&mut Letter> {

@@ -95,6 +95,12 @@ impl State {
         Ok((session.id.clone(), self.facts.depth(node), session.bounds.depth))
     }
 
+    /// True where the job may have mail: its group has edges (T-5).
+    pub fn has_mail(&self, id: &JobId, lifetime: Lifetime) -> bool {
+        let job = exact(self, id, lifetime).ok().and_then(|key| self.job(key));
+        job.and_then(|job| self.group(job.group)).is_some_and(|group| group.edges.is_some())
+    }
+
     /// What the jobs above a job are to do, nearest first. Closures have nothing to show.
     ///
     /// # Errors

@@ -3,8 +3,10 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use fanin_protocol::process::MAIL_VARIABLE;
 use fanin_protocol::{PARENT_VARIABLE, ParentMark, RIGHTS_VARIABLE, Rights};
 
 use crate::shim::SUBCOMMAND;
@@ -91,6 +93,34 @@ pub fn own_mark() -> Option<&'static ParentMark> {
     OWN.as_ref()
 }
 
+/// Where the innermost job that this process is part of sends and receives its mail, by the processes above: for one whose
+/// own environment does not say so. It is a hint; who is let in there is decided there.
+pub fn mail_above() -> Option<PathBuf> {
+    let table = Table::default();
+    mail_above_of(&table, table.this()?)
+}
+
+fn mail_above_of(table: &Table, pid: u32) -> Option<PathBuf> {
+    let above = |pid: &u32| table.entry(*pid).map(|entry| entry.parent).filter(|parent| *parent != 0);
+    for pid in std::iter::successors(Some(pid), above) {
+        let line = table.command_line(pid);
+        let mut words = line.split(|byte| *byte == 0).skip(1);
+        if words.next().is_some_and(|word| word == SUBCOMMAND.as_bytes()) {
+            // A job further out is not ours to speak for.
+            return mail_in(words);
+        }
+        if let Some(path) = mail_in(table.environment(pid).split(|byte| *byte == 0)) {
+            return Some(path);
+        }
+    }
+    None
+}
+
+fn mail_in<'w>(mut words: impl Iterator<Item = &'w [u8]>) -> Option<PathBuf> {
+    let value = |word: &'w [u8]| word.strip_prefix(MAIL_VARIABLE.as_bytes())?.strip_prefix(b"=");
+    words.find_map(value).map(|path| PathBuf::from(OsStr::from_bytes(path))).filter(|path| path.is_absolute())
+}
+
 /// What a shim is told of its job, as words of its own, from the variables that the job is given.
 #[cfg(target_os = "linux")]
 pub(crate) fn words<'v>(variable: impl Fn(&str) -> Option<&'v str>) -> impl Iterator<Item = String> {
@@ -98,7 +128,8 @@ pub(crate) fn words<'v>(variable: impl Fn(&str) -> Option<&'v str>) -> impl Iter
     let mark = variable(PARENT_VARIABLE).filter(|mark| ParentMark::read(Some(OsStr::new(mark))).is_ok());
     let rights = variable(RIGHTS_VARIABLE).filter(|name| Rights::parse(name).is_some());
     let word = |(name, value): (&str, Option<&str>)| Some(format!("{name}={}", value?));
-    [(PARENT_VARIABLE, mark), (RIGHTS_VARIABLE, rights)].into_iter().filter_map(word)
+    let mail = variable(MAIL_VARIABLE).filter(|path| Path::new(path).is_absolute());
+    [(PARENT_VARIABLE, mark), (RIGHTS_VARIABLE, rights), (MAIL_VARIABLE, mail)].into_iter().filter_map(word)
 }
 
 /// One look at `pid` and all that are above it. `None` where it has to be repeated: one of them ended meanwhile, and so what was
@@ -143,7 +174,6 @@ fn said_by(table: &Table, pid: u32) -> Ancestry {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
     use fanin_protocol::limits::DEPTH_MAX;
     use proptest::prelude::*;
@@ -218,6 +248,28 @@ mod tests {
         ];
         assert_eq!(found(processes, 13), (Some("run/job/1/1".into()), Rights::Edit));
         assert_eq!(found(processes, 11), (Some("run/job/1/1".into()), Rights::Edit), "itself");
+    }
+
+    #[test]
+    fn the_mail_of_a_job_is_found_by_the_processes_above_and_never_that_of_a_job_further_out() {
+        let root = tempfile::tempdir().unwrap();
+        let outer: &[&str] = &["fanin", "__shim", "a:1", "FANIN_PARENT=a/job/1/1", "FANIN_MAIL=/run/outer"];
+        let inner: &[&str] = &["fanin", "__shim", "b:1", "FANIN_PARENT=b/job/1/2"];
+        let all: &[Process<'_>] = &[
+            (10, 1, &["fanin", "run"], &["FANIN_MAIL=/run/further"]),
+            (11, 10, outer, &[]),
+            (12, 11, &["env", "-i", "sh"], &[]),
+            (13, 12, &["fanin", "run"], &["FANIN_MAIL=run/no-whole-path"]),
+            (14, 13, inner, &[]),
+            (15, 14, &["sh"], &[]),
+            (16, 15, &["sh"], &["FANIN_MAIL=/run/own"]),
+        ];
+        let table = table(root.path(), all);
+        let found = |pid| mail_above_of(&table, pid);
+        assert_eq!(found(12).as_deref(), Some(Path::new("/run/outer")));
+        assert_eq!(found(13).as_deref(), Some(Path::new("/run/outer")));
+        assert_eq!(found(15), None);
+        assert_eq!(found(16).as_deref(), Some(Path::new("/run/own")));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fanin_protocol::cause::Exit;
 use fanin_protocol::limits::{KILL_REPORT, LEFTOVER_LOOK};
-use fanin_protocol::process::RUN_VARIABLE;
+use fanin_protocol::process::{MAIL_VARIABLE, RUN_VARIABLE, TOKEN_VARIABLE};
 use fanin_protocol::{Code, CommandSpec, Left};
 use rustix::process::{Signal, kill_process};
 use tokio::process::{Child, Command};
@@ -63,6 +63,8 @@ impl Grouped {
         if given.is_bare {
             command.env_clear();
         }
+        // Those of a job around us are not for this one.
+        command.env_remove(TOKEN_VARIABLE).env_remove(MAIL_VARIABLE);
         command.args(args).envs(&spec.env).env(RUN_VARIABLE, mark).process_group(0).kill_on_drop(true);
         command.stdin(tree::stdio(theirs)).stdout(std::process::Stdio::piped());
         command.stderr(std::process::Stdio::piped());

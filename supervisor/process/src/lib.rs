@@ -24,7 +24,7 @@ mod watch;
 #[cfg(target_os = "linux")]
 mod wire;
 
-pub use ancestry::{Ancestry, own_mark};
+pub use ancestry::{Ancestry, mail_above, own_mark};
 pub use identity::{Found, Identity};
 pub use spawn::NotStarted;
 pub use survivors::{is_alive, may_live, stop_survivors};

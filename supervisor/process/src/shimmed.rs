@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 
 use fanin_protocol::cause::Exit;
 use fanin_protocol::limits::{KILL_REPORT, SHIM_SLACK};
-use fanin_protocol::process::{RUN_VARIABLE, TOKEN_VARIABLE};
+use fanin_protocol::process::{MAIL_VARIABLE, RUN_VARIABLE, TOKEN_VARIABLE};
 use fanin_protocol::{Code, CommandSpec, Left};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -72,8 +72,8 @@ impl Shimmed {
         let mut command = Command::new(shim);
         command.arg0("fanin").arg(SUBCOMMAND).arg(mark).env(RUN_VARIABLE, mark).process_group(0);
         command.args(ancestry::words(|name| spec.env.get(name).map(String::as_str)));
-        // That of a job around us, where there is one: the order has the job's own.
-        command.env_remove(TOKEN_VARIABLE);
+        // Those of a job around us, where there is one: the order has the job's own.
+        command.env_remove(TOKEN_VARIABLE).env_remove(MAIL_VARIABLE);
         command.stdin(OwnedFd::from(other)).stdout(Stdio::piped()).stderr(Stdio::piped());
         let spawned = command.spawn();
         // It holds the other end of the lifeline.

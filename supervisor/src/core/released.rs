@@ -120,7 +120,8 @@ impl Core {
                 let kind = spec.as_ref().map_or(JobKind::Closure, |spec| spec.kind());
                 let kind = (kind, output_max.unwrap_or(OUTPUT_BYTES_MAX));
                 let place = spec.as_ref().and_then(|_| state.place_of(&job, lifetime).ok());
-                let standing = place.map(|place| Box::new(Standing::new(place)));
+                let has_mail = place.is_some() && state.has_mail(&job, lifetime);
+                let standing = place.map(|place| Box::new(Standing::new(place, has_mail)));
                 let told = (standing, needed);
                 let cell = Arc::new(RunCell::new(Arc::clone(self), run, (job, lifetime), kind, told));
                 let body = hosted.start(tag, Arc::clone(&cell));
