@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use fanin_protocol::limits::{
-    AGENT_GROUP_MAX, AGENT_GROUP_MIN, AGENT_PROMPT_BYTES_MAX, MCP_BLOCK, MCP_IDS_MAX, MCP_PAGE_BYTES_MAX,
+    AGENT_GROUP_MAX, AGENT_GROUP_MIN, AGENT_PROMPT_BYTES_MAX, MAIL_WAIT_MAX, MCP_BLOCK, MCP_IDS_MAX,
+    MCP_PAGE_BYTES_MAX,
 };
+use fanin_protocol::spec::millis;
 use fanin_protocol::{GroupId, Lifetime, Policy, Status};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -122,6 +124,22 @@ pub(crate) struct Message {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cancel {
     pub(crate) ids: Vec<String>,
+}
+
+/// The words of `team_send`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TeamSend {
+    pub(crate) to: String,
+    pub(crate) message: String,
+}
+
+/// The words of `team_recv`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TeamReceive {
+    pub(crate) from: Option<String>,
+    pub(crate) timeout_ms: Option<u64>,
 }
 
 fn refused(what: impl Into<String>) -> ToolError {
@@ -253,6 +271,22 @@ impl Message {
     }
 }
 
+impl TeamSend {
+    pub(crate) fn read(arguments: Arguments) -> Result<Self, ToolError> {
+        read(arguments)
+    }
+}
+
+impl TeamReceive {
+    pub(crate) fn read(arguments: Arguments) -> Result<Self, ToolError> {
+        let receive: Self = read(arguments)?;
+        if let Some(ms) = receive.timeout_ms {
+            check("timeout_ms", ms, (0, millis(MAIL_WAIT_MAX)))?;
+        }
+        Ok(receive)
+    }
+}
+
 impl Cancel {
     pub(crate) fn read(arguments: Arguments) -> Result<Self, ToolError> {
         let cancel: Self = read(arguments)?;
@@ -302,6 +336,9 @@ mod tests {
                     "from",
                     "status",
                     "timeout_seconds",
+                    "timeout_ms",
+                    "to",
+                    "message",
                     "timeout",
                     "agent",
                     "prompt",
@@ -349,7 +386,9 @@ mod tests {
             told(Wait::read(arguments.clone()));
             told(Jobs::read(arguments.clone()));
             told(Message::read(arguments.clone()));
-            told(Cancel::read(arguments));
+            told(Cancel::read(arguments.clone()));
+            told(TeamSend::read(arguments.clone()));
+            told(TeamReceive::read(arguments));
         }
     }
 }

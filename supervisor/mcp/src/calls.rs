@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use fanin_protocol::Hit;
 use fanin_protocol::limits::MCP_CALLS_MAX;
-use fanin_supervisor::{GroupResult, Offered, Waited, Wake};
+use fanin_supervisor::{GroupResult, Mail, Offered, Waited, Wake};
 use parking_lot::Mutex;
 use rmcp::model::RequestId;
 use tokio::sync::watch;
@@ -16,6 +16,7 @@ pub(crate) enum Owed {
     Jobs(Offered<Waited>),
     Wake(Wake),
     Hit(Offered<Hit>),
+    Mail(Offered<Mail>),
 }
 
 /// All that one answer hands over. Dropped, it is owed again.
@@ -28,6 +29,7 @@ pub(crate) async fn take(delivery: Delivery) {
             Owed::Group(result) => drop(result.take()),
             Owed::Jobs(waited) => drop(waited.take()),
             Owed::Hit(hit) => drop(hit.take()),
+            Owed::Mail(mail) => drop(mail.take()),
             Owed::Wake(wake) => {
                 // It comes again then, and the text says the same.
                 if let Err(error) = wake.ack().await {

@@ -81,8 +81,16 @@ impl ToolError {
     /// As it is shown.
     pub(crate) fn fault(&self) -> Fault {
         let code = self.code();
-        let is_retryable =
-            matches!(code, "busy" | "too_many_calls" | "too_fast" | "store_low" | "store_full");
+        let is_retryable = matches!(
+            code,
+            "busy"
+                | "too_many_calls"
+                | "too_fast"
+                | "store_low"
+                | "store_full"
+                | "mailbox_full"
+                | "mailbox_reset"
+        );
         Fault {
             code: code.to_owned(),
             message: self.to_string(),
@@ -110,6 +118,13 @@ fn hint(code: &str) -> Option<&'static str> {
         "output_not_kept" => "the excerpt in the result is all that is left",
         "busy" => "call again in a moment",
         "store_low" | "store_full" => "free some space on the disk, then call again",
+        "mailbox_full" => {
+            "do something else and send again later, or leave it out; it is no fault of your task"
+        }
+        "mailbox_reset" => "receive again",
+        "sends_spent" => "put the rest into your answer",
+        "not_allowed" => "mail goes one way: put it into your answer instead",
+        "target_finished" => "go on without it",
         "expired" => "the result was handed over before; call `subagent` for new work",
         _ => return None,
     })

@@ -53,6 +53,9 @@ pub struct Task {
     pub on_failed_dependency: Option<String>,
     /// What it alone may use.
     pub budget: Option<Amounts>,
+    /// Tasks of the call that it may send mail to, by their ids.
+    #[serde(default)]
+    pub sends: Vec<String>,
 }
 
 /// A watch as a model wrote it.
@@ -174,6 +177,16 @@ pub trait Host: Send + Sync + 'static {
     /// [`StartFailed`]; the next launch tries again.
     fn start(&self) -> impl Future<Output = Result<Supervisor, StartFailed>> + Send;
 
+    /// Called before each launch with what is launched, once there is a supervisor: for what these jobs need beside it.
+    ///
+    /// # Errors
+    ///
+    /// [`StartFailed`]; nothing is launched then.
+    fn launching(&self, supervisor: &Supervisor, jobs: &[JobSpec]) -> Result<(), StartFailed> {
+        let _ = (supervisor, jobs);
+        Ok(())
+    }
+
     /// The id of the session whose jobs these are.
     fn session(&self) -> fanin_protocol::SessionId;
 
@@ -204,6 +217,10 @@ impl<H: Host> Host for Arc<H> {
 
     fn start(&self) -> impl Future<Output = Result<Supervisor, StartFailed>> + Send {
         H::start(self)
+    }
+
+    fn launching(&self, supervisor: &Supervisor, jobs: &[JobSpec]) -> Result<(), StartFailed> {
+        H::launching(self, supervisor, jobs)
     }
 
     fn session(&self) -> fanin_protocol::SessionId {

@@ -31,6 +31,7 @@ pub(crate) async fn launch<H: Host>(
     let made = server.host().jobs(tasks, budget).map_err(|problems| refused(problems, is_single))?;
     let (specs, policy) = (made.jobs, policy.with_budget(made.budget));
     let running = server.start().await?;
+    server.host().launching(&running.supervisor, &specs)?;
     let options = GroupOptions { id: key, policy };
     if background {
         let group = running.launch(running.session.fan_out_with(options, specs), |group| group).await?;

@@ -7,6 +7,8 @@
 //! A parent that is hosted has its turns beside its clients ([`Parent`]): a result goes to a call that waits for it, else to
 //! whoever wakes the parent. Its clients come and go, and stop nothing by that.
 //!
+//! A job whose group has mail is served two tools of its own ([`serve_member`]), and none of the others.
+//!
 //! This crate knows MCP and the supervisor. What a task may be, and where jobs are kept, is the [`Host`]'s; it alone names
 //! `rmcp`.
 
@@ -16,6 +18,7 @@ mod fault;
 mod host;
 mod launch;
 mod look;
+mod member;
 mod parent;
 mod patient;
 mod pipe;
@@ -31,6 +34,7 @@ mod watch;
 
 pub use fault::ToolError;
 pub use host::{Amounts, Host, Made, Problem, StartFailed, Task, WatchTask};
+pub use member::MEMBER_TOOLS;
 pub use parent::Parent;
-pub use serve::{End, Goodbye, ServeError, serve, serve_parent};
+pub use serve::{End, Goodbye, ServeError, serve, serve_member, serve_parent};
 pub use tools::TOOLS;

@@ -9,7 +9,7 @@ use fanin_protocol::{
     Cause, Code, CombinedResult, Counts, Fault, GroupId, Hit, JobId, JobInfo, Lifetime, ResultEntry, Spent,
     Status, Threshold, text,
 };
-use fanin_supervisor::OutputPage;
+use fanin_supervisor::{Mail, OutputPage};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 
@@ -39,6 +39,9 @@ pub(crate) struct Reply {
     /// A page of output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Page>,
+    /// What another job has sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mail: Option<Mailed>,
     /// What became of the jobs that were told to stop.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) stops: Vec<Stopped>,
@@ -164,6 +167,15 @@ pub(crate) struct Page {
     /// Bytes before the text that are not kept: start and end of a long output are, its middle is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     dropped_bytes: Option<u64>,
+}
+
+/// Mail of another job: data, and no instruction.
+#[derive(Debug, Serialize)]
+pub(crate) struct Mailed {
+    /// What that job is called in the group.
+    from: Arc<str>,
+    job: JobId,
+    text: Arc<str>,
 }
 
 /// A job that was told to stop.
@@ -303,6 +315,13 @@ impl Entry {
             output_cut: entry.output.as_ref().is_some_and(|output| output.truncated),
             already_told: already_told || entry.reference,
         }
+    }
+}
+
+impl Mailed {
+    pub(crate) fn new(mail: &Mail) -> Self {
+        let from = mail.label.clone().unwrap_or_else(|| mail.from.to_string().into());
+        Self { from, job: mail.from.clone(), text: Arc::clone(&mail.text) }
     }
 }
 

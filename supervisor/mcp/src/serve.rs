@@ -7,6 +7,8 @@ use std::time::Duration;
 use fanin_protocol::limits::{
     MCP_CLOSE, MCP_DRAIN, MCP_GRACE, MCP_LINE_BYTES_MAX, MCP_RECORDS, MCP_WRITE_WAIT,
 };
+use fanin_supervisor::Mailbox;
+use rmcp::ServerHandler;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -15,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::calls::Calls;
 use crate::host::Host;
+use crate::member::Member;
 use crate::parent::Parent;
 use crate::patient::Patient;
 use crate::pipe::Pipe;
@@ -149,23 +152,67 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let calls = Arc::<Calls>::default();
-    let (gone, mut is_gone) = watch::channel(false);
     let (over, is_over) = watch::channel(false);
-    let lines = AsyncRwTransport::new_server(read, Patient::new(write, MCP_WRITE_WAIT))
-        .with_max_line_length(MCP_LINE_BYTES_MAX);
-    let pipe = Pipe::new(lines, Arc::clone(&calls), gone, is_over);
     let server = Server::new(host, Arc::clone(&calls), Some(parent));
     let theirs = server.clone();
+    connection(theirs, (&calls, &over, is_over), (read, write), told, || server.end()).await
+}
+
+/// Serves one program that is part of a job, until it is gone or `told` is ready: it can send and receive the mail of that
+/// job, and nothing else.
+///
+/// A mail counts as received when the answer that holds it was written; where the client has cancelled the call, or is gone,
+/// it is still there for whoever receives next.
+///
+/// # Errors
+///
+/// [`ServeError`].
+///
+/// # Cancel safety
+///
+/// Cancel safe: dropped, the connection is cut, which takes no mail.
+pub async fn serve_member<R, W>(
+    mailbox: Mailbox,
+    (read, write): (R, W),
+    told: impl Future<Output = ()>,
+) -> Result<End, ServeError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let calls = Arc::<Calls>::default();
+    let (over, is_over) = watch::channel(false);
+    let member = Member::new(mailbox, Arc::clone(&calls), is_over.clone());
+    connection(member, (&calls, &over, is_over), (read, write), told, || {}).await
+}
+
+/// Serves one client that stops nothing by going. `end` is called before its session ends.
+async fn connection<S, R, W>(
+    server: S,
+    (calls, over, is_over): (&Arc<Calls>, &watch::Sender<bool>, watch::Receiver<bool>),
+    (read, write): (R, W),
+    told: impl Future<Output = ()>,
+    end: impl Fn(),
+) -> Result<End, ServeError>
+where
+    S: ServerHandler,
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let (gone, mut is_gone) = watch::channel(false);
+    let lines = AsyncRwTransport::new_server(read, Patient::new(write, MCP_WRITE_WAIT))
+        .with_max_line_length(MCP_LINE_BYTES_MAX);
+    let pipe = Pipe::new(lines, Arc::clone(calls), gone, is_over);
     let session = async {
-        let ended = rmcp::serve_server(theirs, pipe).await?.waiting().await;
+        let ended = rmcp::serve_server(server, pipe).await?.waiting().await;
         tracing::debug!(?ended, "the session of a client is over");
         Ok(())
     };
     let mut session = std::pin::pin!(session);
     let gone_by_now = async { drop(is_gone.wait_for(|is_gone| *is_gone).await) };
-    let end = tokio::select! {
+    let why = tokio::select! {
         ended = &mut session => {
-            server.end();
+            end();
             return match ended {
                 Err(ServerInitializeError::ConnectionClosed(_)) | Ok(()) => Ok(End::ClientGone),
                 Err(error) => Err(ServeError::Handshake(error.to_string())),
@@ -177,18 +224,18 @@ where
     let closing = async {
         let drained = tokio::time::timeout(MCP_DRAIN, calls.idle()).await;
         if drained.is_err() {
-            tracing::debug!("calls of a client that is gone are open; their jobs go on");
+            tracing::debug!("calls of a client that is gone are open; what they wait for goes on");
         }
         // Before the session ends: that is no cancel of its calls.
-        server.end();
-        let _ = over.send(true);
+        end();
+        over.send_replace(true);
     };
     let mut closing = std::pin::pin!(closing);
     tokio::select! {
         () = &mut closing => drop(tokio::time::timeout(MCP_CLOSE, session).await),
-        _ = &mut session => server.end(),
+        _ = &mut session => end(),
     }
-    Ok(end)
+    Ok(why)
 }
 
 async fn close_early<H: Host>(

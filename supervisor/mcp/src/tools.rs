@@ -364,9 +364,16 @@ fn member_properties() -> Value {
         "default": "skip",
         "description": "With `depends`, where one of them does not complete: do not start this task, start it all the same, or stop the whole call."
     });
+    let sends = json!({
+        "type": "array",
+        "items": { "type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX },
+        "maxItems": AGENT_GROUP_MAX,
+        "description": "Ids of tasks of this call that this one may send text to while both run: an agent with its tool team_send, a command with `fanin team send`. One way, and never in a circle. Say in the prompts who sends what, and that the last mail says it is the last. Without any `sends`, mail goes from earlier to later tasks of a plan with `depends`."
+    });
     let mut properties = task_properties();
     if let Some(all) = properties.as_object_mut() {
-        all.extend([("depends".to_owned(), depends), ("on_failed_dependency".to_owned(), on_failed)]);
+        let ties = [("depends", depends), ("on_failed_dependency", on_failed), ("sends", sends)];
+        all.extend(ties.map(|(key, schema)| (key.to_owned(), schema)));
     }
     properties
 }

@@ -11,6 +11,7 @@
 mod cancels;
 mod client;
 mod ends;
+mod member;
 mod refusals;
 mod results;
 mod waits;

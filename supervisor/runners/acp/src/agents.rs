@@ -242,6 +242,9 @@ const PROVIDERS: [&str; 6] = [
 /// Our tools, as opencode names them.
 const OUR_TOOLS: &str = "fanin_*";
 
+/// Those of a job with mail.
+const MAIL_TOOLS: &str = "fanin_team_*";
+
 /// The rules of opencode for these rights. None of them asks: a question of one of its own subagents would reach nobody and
 /// hang. It starts no subagents of its own: those would be workers of a worker, and a parent has ours.
 fn opencode_permission(rights: Rights, is_parent: bool) -> String {
@@ -268,6 +271,8 @@ fn opencode_permission(rights: Rights, is_parent: bool) -> String {
         ("question", false),
         ("task", false),
         (OUR_TOOLS, is_parent || can_all),
+        // They are there for a job with mail alone, and what they do is held to it by whoever serves them.
+        (MAIL_TOOLS, true),
     ];
     let word = |may: bool| if may { "allow" } else { "deny" };
     let rules = rules.map(|(tool, may)| format!("\"{tool}\":\"{}\"", word(may)));

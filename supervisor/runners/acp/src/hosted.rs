@@ -38,8 +38,20 @@ pub struct ToolServer {
 }
 
 impl ToolServer {
+    /// The same with one argument more.
+    pub(crate) fn with_argument(&self, argument: &str) -> Self {
+        let mut server = self.clone();
+        server.args.push(argument.to_owned());
+        server
+    }
+
+    /// As an agent is told of it.
+    pub(crate) fn served(self) -> McpServer {
+        McpServer::Stdio(McpServerStdio::new(self.name, self.command).args(self.args))
+    }
+
     /// The names that agents give its tools.
-    fn names(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
         let server = &self.name;
         let of = move |tool: &String| {
             [
@@ -150,9 +162,7 @@ impl AcpRunner {
         let life = Life::parent(Arc::clone(&stop));
         let ours = tools.iter().flat_map(ToolServer::names).collect();
         let listener = Listener::new(life, rights, spec.output_bytes_max).with_tools(ours);
-        let servers = tools
-            .into_iter()
-            .map(|tools| McpServer::Stdio(McpServerStdio::new(tools.name, tools.command).args(tools.args)));
+        let servers = tools.into_iter().map(ToolServer::served);
         let (asks, asked) = mpsc::channel(1);
         let host = Host {
             listener: Arc::new(listener),

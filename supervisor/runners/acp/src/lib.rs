@@ -54,13 +54,15 @@ pub struct AcpRunner {
     agents: Arc<Agents>,
     shim: Option<Arc<Path>>,
     commands: Option<Arc<dyn Runner>>,
+    mail: Option<Arc<ToolServer>>,
     answer_wait: Duration,
 }
 
 impl AcpRunner {
     /// A runner for these agents. It holds each by its process group alone; see [`AcpRunner::with_shim`].
     pub fn new(agents: Agents) -> Self {
-        Self { agents: Arc::new(agents), shim: None, commands: None, answer_wait: AGENT_ANSWER_WAIT }
+        let answer_wait = AGENT_ANSWER_WAIT;
+        Self { agents: Arc::new(agents), shim: None, commands: None, mail: None, answer_wait }
     }
 
     /// As [`AcpRunner::new`], with each agent held by a shim: the program at `path`, as `SubprocessRunner` of
@@ -76,6 +78,20 @@ impl AcpRunner {
     pub fn with_commands(mut self, runner: impl Runner) -> Self {
         self.commands = Some(Arc::new(runner));
         self
+    }
+
+    /// With the tools of a job that may have mail ([`RunContext::mail_at`]): each such agent that speaks ACP is given this
+    /// server. Where its mail is stands behind the arguments as a last one.
+    #[must_use]
+    pub fn with_mail(mut self, tools: ToolServer) -> Self {
+        self.mail = Some(Arc::new(tools));
+        self
+    }
+
+    /// The tools of a job.
+    fn tools(&self, context: &RunContext) -> Vec<ToolServer> {
+        let mail = self.mail.as_deref().zip(context.mail_at());
+        mail.map(|(tools, path)| tools.with_argument(path)).into_iter().collect()
     }
 
     /// With another limit for each answer before the prompt than [`AGENT_ANSWER_WAIT`].
@@ -126,7 +142,8 @@ impl AcpRunner {
             (Way::Acp, _) => {
                 let started = marked(started, &context);
                 let held = (self.shim.as_deref(), self.answer_wait);
-                run::run((agent, agent_spec), &started, rights, held, context).await
+                let (tools, task) = (self.tools(&context), (agent, agent_spec));
+                run::run(task, &started, (rights, tools), held, context).await
             }
             (Way::Command, Some(commands)) => {
                 let commands = Arc::clone(commands);

@@ -10,14 +10,15 @@ use fanin_supervisor::{Ending, Failure, RunContext, StopStage};
 
 use crate::agents::Agent;
 use crate::ending;
+use crate::hosted::ToolServer;
 use crate::life::Life;
 use crate::listener::Listener;
 use crate::program::{Patience, Program};
 use crate::talk::{Place, Question, Talked, Trouble, talk};
 use crate::wire::Wire;
 
-/// Runs one task of an agent. `started` is its program with what it is given, and `limit` that of each step before its
-/// prompt.
+/// Runs one task of an agent. `started` is its program with what it is given, `tools` are for it, and `limit` that of each step
+/// before its prompt.
 ///
 /// # Cancel safety
 ///
@@ -25,7 +26,7 @@ use crate::wire::Wire;
 pub(crate) async fn run(
     (agent, spec): (&Agent, &AgentSpec),
     started: &CommandSpec,
-    rights: Rights,
+    (rights, tools): (Rights, Vec<ToolServer>),
     (shim, limit): (Option<&Path>, Duration),
     context: RunContext,
 ) -> Ending {
@@ -46,9 +47,11 @@ pub(crate) async fn run(
         }
     };
     let wire = Arc::new(Wire::default());
-    let listener = Arc::new(Listener::new(Life::Run(context.clone()), rights, spec.output_bytes_max));
+    let listener = Listener::new(Life::Run(context.clone()), rights, spec.output_bytes_max);
+    let listener = Arc::new(listener.with_tools(tools.iter().flat_map(ToolServer::names).collect()));
+    let servers = tools.into_iter().map(ToolServer::served).collect();
     let (meta, modes) = (agent.session_meta.clone(), agent.modes.get(&rights).cloned().unwrap_or_default());
-    let place = Place { cwd, servers: Vec::new(), meta, modes, limit, bound };
+    let place = Place { cwd, servers, meta, modes, limit, bound };
     let question = Question { place, prompt: spec.prompt.clone() };
     let talked = {
         let talk = talk(pipes, &wire, Arc::clone(&listener), question);
