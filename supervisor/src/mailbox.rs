@@ -91,6 +91,7 @@ impl Mailbox {
                 | Answer::Group { .. }
                 | Answer::Wake(_)
                 | Answer::Words { .. }
+                | Answer::Hit(_)
                 | Answer::Promoted
                 | Answer::Background(_)
                 | Answer::Voided

@@ -94,6 +94,8 @@ pub(crate) fn renumber(tasks: &mut [Task]) -> Result<(), (usize, String)> {
             env.insert(DEPENDENCIES_VARIABLE.to_owned(), told);
         }
         task.depends = task.depends.iter().filter_map(|at| place(*at)).collect();
+        // What has completed receives nothing any more.
+        task.sends = task.sends.iter().filter_map(|at| place(*at)).collect();
     }
     Ok(())
 }

@@ -25,6 +25,7 @@ use crate::plan::FailOn;
 use crate::resume::ResumeArgs;
 use crate::serve::ServeArgs;
 use crate::status::StatusArgs;
+use crate::team::TeamArgs;
 
 /// Headings of the help.
 const WORK: &str = "What to run";
@@ -91,6 +92,16 @@ that was missed is not made up. What it has seen goes to standard output.
 
 Exit codes: 0 it fired as often as it should; 1 it did not, since --for was over or checks could not be made; 2 wrong command
 line; 70 fanin failed; 130 or 143 a signal ended it. docs/watch.md has more.";
+const TEAM: &str = "\
+Examples, in the command of a task:
+  fanin team send report \"$(wc -l < findings)\"
+      text for the task `report`; it never waits
+  while mail=$(fanin team recv --from search); do [ \"$mail\" = end ] && break; echo \"$mail\"; done
+      all that `search` sends, up to the word that both have agreed on
+
+Exit codes: 0 sent or received; 1 refused, or no mail came in time; 2 wrong command line, or not inside of a job with mail;
+70 the supervisor is gone; 75 try again, as where a mailbox is full. The exact code is on standard error. Mail is in memory,
+goes one way, and is lost with the task that it is for. docs/mail.md has the contract.";
 
 const RULES: &str = "\
 A single argument that ends in .toml is a manifest, and so is the value of --file; any other argument is a shell line.
@@ -159,6 +170,9 @@ pub(crate) enum Command {
     /// Serve all: jobs that outlive their terminal, for clients over a socket
     #[command(after_help = SERVE)]
     Serve(ServeArgs),
+    /// Send mail to another task of the group, or receive it; for commands that fanin runs
+    #[command(after_help = TEAM)]
+    Team(TeamArgs),
     /// Say which agents are there and answer
     Doctor(DoctorArgs),
     /// Five fake agents, a kill -9, and one wake: what fanin is for, in two seconds
@@ -316,6 +330,8 @@ pub(crate) enum Asked {
     Mcp(McpArgs),
     /// To serve clients.
     Serve(ServeArgs),
+    /// Mail of the job around it.
+    Team(TeamArgs),
     /// Which agents are there.
     Doctor(DoctorArgs),
     /// The demo, or a part of it.
@@ -345,7 +361,8 @@ impl Asked {
             Self::Doctor(_) => true,
             Self::Status(_) | Self::Config(_) => true,
             // A server says it with its first launch, where its agent hears it.
-            Self::Mcp(_) | Self::Watch(_) | Self::Demo(_) | Self::Init(_) | Self::Completions(_) => false,
+            Self::Mcp(_) | Self::Watch(_) | Self::Team(_) => false,
+            Self::Demo(_) | Self::Init(_) | Self::Completions(_) => false,
         }
     }
 
@@ -359,6 +376,7 @@ impl Asked {
             Self::Look(look) => look.is_json(),
             Self::Doctor(args) => args.json,
             Self::Status(args) => args.json,
+            Self::Team(args) => args.is_json(),
             Self::Config(ConfigCommand::Show(args)) => args.json,
             Self::Mcp(_) | Self::Serve(_) | Self::Demo(_) | Self::Init(_) | Self::Completions(_) => false,
         }
@@ -382,6 +400,7 @@ impl Asked {
             | Self::Look(_)
             | Self::Mcp(_)
             | Self::Serve(_)
+            | Self::Team(_)
             | Self::Doctor(_)
             | Self::Status(_)
             | Self::Init(_)
@@ -414,6 +433,7 @@ fn asked(command: Command, matches: &clap::ArgMatches) -> Result<Asked, clap::Er
         Command::Look(look) => return Ok(Asked::Look(look)),
         Command::Mcp(args) => return Ok(Asked::Mcp(args)),
         Command::Serve(args) => return Ok(Asked::Serve(args)),
+        Command::Team(args) => return Ok(Asked::Team(args)),
         Command::Doctor(args) => return Ok(Asked::Doctor(args)),
         Command::Demo { part } => return demo(part).map(Asked::Demo),
         Command::Status(args) => return Ok(Asked::Status(args)),

@@ -1,9 +1,10 @@
 //! A plan, run by a supervisor in this process. It launches one group, shows
 //! what happens, passes signals on, and hands the group's one result over.
 
+use std::env;
 use std::io;
 
-use fanin_acp::{AcpRunner, Agents};
+use fanin_acp::{AcpRunner, Agents, ToolServer};
 use fanin_protocol::{CombinedResult, GroupId, JobId};
 use fanin_subprocess::SubprocessRunner;
 use fanin_supervisor::journal::JournalError;
@@ -20,24 +21,34 @@ use crate::hand::{Undone, Ways};
 use crate::keep::{Begun, Keep};
 use crate::obey::{Patience, obey};
 use crate::over::Over;
-use crate::plan::{Carried, Plan, Task};
+use crate::plan::{self, Carried, Plan, Task};
 use crate::prepare::Prepared;
 use crate::progress::Progress;
 use crate::shown::Shown;
 use crate::signals::Signals;
 use crate::stderr::Stderr;
 use crate::tasks::{self, Member, Origin, Tasks};
+use crate::team;
+use crate::warning::Warning;
 use crate::words::Words;
 
 /// This program, also where its file was replaced since: it holds each task as a shim.
 pub(crate) const SELF: &str = "/proc/self/exe";
 
-/// The job of a task, whoever wrote it.
-pub(crate) fn job(task: Task) -> JobSpec {
-    JobSpec::new(task.label, task.spec)
+/// The job of the task at this place of its group (from 0), whoever wrote it.
+pub(crate) fn job(task: Task, place: usize) -> JobSpec {
+    // What it is called in its group; a label is a name as well.
+    let name = task.id.unwrap_or_else(|| plan::generated_id(place));
+    let name = Some(name).filter(|name| *name != task.label);
+    let job = JobSpec::new(task.label, task.spec)
         .limits(task.limits)
         .after(task.depends)
         .on_failed_dependency(task.on_failed_dependency)
+        .sends(task.sends);
+    match name {
+        Some(name) => job.name(name),
+        None => job,
+    }
 }
 
 /// Why a run could not be brought to its end.
@@ -75,6 +86,9 @@ pub(crate) enum DriveError {
     /// What a hosted parent is kept in, or the way to its tools.
     #[error("the folder of the parent cannot be used: {0}")]
     Folder(#[source] io::Error),
+    /// Nothing was started.
+    #[error("the jobs would have no mail, its socket cannot be opened: {0}")]
+    Mail(#[source] io::Error),
 }
 
 impl DriveError {
@@ -92,6 +106,7 @@ impl DriveError {
             Self::StillAlive => "unreaped",
             Self::Write(_) => "write",
             Self::Folder(_) => "exec_folder",
+            Self::Mail(_) => "mail_door",
         }
     }
 
@@ -102,7 +117,7 @@ impl DriveError {
             Self::Store { error: JournalError::Owned { .. }, .. }
             | Self::Start(StartError::Store(JournalError::Owned { .. }))
             | Self::Launch(LaunchError::Call(CallError::Store(_) | CallError::Poisoned)) => false,
-            Self::Store { .. } | Self::Start(_) | Self::Session(_) | Self::Launch(_) => true,
+            Self::Store { .. } | Self::Start(_) | Self::Session(_) | Self::Launch(_) | Self::Mail(_) => true,
             Self::Signals(_)
             | Self::Watch(_)
             | Self::Wait(_)
@@ -128,7 +143,8 @@ impl DriveError {
             | Self::Wait(_)
             | Self::Call(_)
             | Self::Write(_)
-            | Self::Folder(_) => Exit::Internal,
+            | Self::Folder(_)
+            | Self::Mail(_) => Exit::Internal,
         }
     }
 }
@@ -165,8 +181,9 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
     let github = GitHub::of_environment().filter(|_| !args.no_github && prepared.parent.is_none());
     let ways = Ways { args, github, stderr };
     prepared.warnings.iter().for_each(|warning| ways.tell(warning));
-    let mut builder =
-        runners(prepared.agents.take()).slots(plan.concurrency).log_content(prepared.log_content);
+    let mut builder = runners(prepared.agents.take(), Some(mail_tools()?))
+        .slots(plan.concurrency)
+        .log_content(prepared.log_content);
     // Here and not before: a run that was refused has left nothing.
     if let Some(keep) = prepared.keep.as_mut().filter(|_| !args.no_store) {
         let is_new = keep.is_new();
@@ -177,7 +194,7 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
         })?;
         builder = builder.journal(store);
     }
-    let supervisor = builder.start().await?;
+    let (supervisor, _mail) = start(builder, (plan, prepared.keep.as_ref()), (stderr, args.json)).await?;
     let patience = Patience::new(prepared.drain, prepared.parent.as_ref());
     let notices = obey(signals, supervisor.clone(), patience);
     let words = Words::new(plan.left().map(|task| task.limits).collect());
@@ -235,14 +252,58 @@ async fn drive(mut prepared: Prepared, signals: Signals, stderr: &Stderr) -> Res
     Ok(Driven { exit, is_complete })
 }
 
-/// A supervisor of commands, and of agents where there are any.
-pub(crate) fn runners(agents: Option<Agents>) -> Builder {
+/// Starts the supervisor, and serves at the door of the mail of its tasks where they have any. Who owns the store owns its
+/// folder, and those that go on may ask for their mail at once.
+async fn start(
+    builder: Builder,
+    (plan, keep): (&Plan, Option<&Keep>),
+    (stderr, is_json): (&Stderr, bool),
+) -> Result<(Supervisor, Option<team::OpenDoor>), DriveError> {
+    if !plan.has_mail() {
+        return Ok((builder.start().await?, None));
+    }
+    let door = team::Door::open(keep.map(Keep::folder)).map_err(DriveError::Mail)?;
+    let supervisor = builder.mail_at(door.name()).start().await?;
+    let stderr = stderr.clone();
+    let open = door.serve(supervisor.clone(), move |why| Warning::Door(why).tell(&stderr, is_json));
+    Ok((supervisor, Some(open)))
+}
+
+/// A supervisor of commands, and of agents where there are any. `mail` is for those of them that have mail.
+pub(crate) fn runners(agents: Option<Agents>, mail: Option<ToolServer>) -> Builder {
     let commands = SubprocessRunner::with_shim(SELF);
     let builder = Supervisor::builder().runner(commands.clone());
-    match agents {
-        Some(agents) => builder.runner(AcpRunner::new(agents).with_shim(SELF).with_commands(commands)),
-        None => builder,
-    }
+    let Some(agents) = agents else { return builder };
+    let runner = AcpRunner::new(agents).with_shim(SELF).with_commands(commands);
+    builder.runner(match mail {
+        Some(mail) => runner.with_mail(mail),
+        None => runner,
+    })
+}
+
+/// The tools of an agent that has mail.
+///
+/// # Errors
+///
+/// Where our own file has no name, so that no agent could be told of it.
+pub(crate) fn mail_tools() -> Result<ToolServer, DriveError> {
+    let tools = tool_server("fanin_team", &["mcp", "--member", "--door"], &fanin_mcp::MEMBER_TOOLS);
+    tools.map_err(DriveError::Mail)
+}
+
+/// This program, as an agent starts it for tools.
+///
+/// # Errors
+///
+/// Where its own file has no name.
+pub(crate) fn tool_server(name: &str, args: &[&str], tools: &[&str]) -> io::Result<ToolServer> {
+    let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    Ok(ToolServer {
+        name: name.to_owned(),
+        command: env::current_exe()?,
+        args: texts(args),
+        tools: texts(tools),
+    })
 }
 
 /// A group that has fired, or one that never was.
@@ -264,10 +325,10 @@ async fn fire(
 ) -> Result<Fired, DriveError> {
     let (mut specs, mut seats) = (Vec::new(), Vec::new());
     again::renumber(&mut plan.tasks).map_err(|(index, problem)| LaunchError::Rejected { index, problem })?;
-    for mut task in std::mem::take(&mut plan.tasks) {
-        seats.push((task.id.take(), task.carried.take()));
+    for (place, mut task) in std::mem::take(&mut plan.tasks).into_iter().enumerate() {
+        seats.push((task.id.clone(), task.carried.take()));
         if seats.last().is_some_and(|(_, carried)| carried.is_none()) {
-            specs.push(job(task));
+            specs.push(job(task, place));
         }
     }
     if specs.is_empty() {

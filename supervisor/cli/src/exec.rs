@@ -31,7 +31,7 @@ use crate::nested;
 use crate::plan::{FailOn, Refused};
 use crate::prepare;
 
-pub(crate) use door::through;
+pub(crate) use door::{copy_both, through};
 pub(crate) use host::run;
 pub(crate) use kept::{OBJECTIVE, is_exec};
 
@@ -132,6 +132,8 @@ struct Earlier {
     answer: Option<Answer>,
     /// How long ago it began.
     spent_ms: u64,
+    /// It has launched groups whose jobs have mail.
+    has_mail: bool,
 }
 
 impl Prepared {
@@ -186,14 +188,14 @@ pub(crate) fn resume(
         exit: Exit::Internal,
         ..Refused::one(format!("resume: {} cannot be read: {error}", text::path(&folder)))
     };
-    let agent_session = agent_session(stored).map_err(|error| unread(&error))?;
+    let (agent_session, has_mail) = recorded(stored).map_err(|error| unread(&error))?;
     let kept = Folder::new(folder.clone());
     let answer = kept.answered().map_err(|error| unread(&error))?;
     let objective = kept.objective().map_err(|error| unread(&error))?;
     let objective = objective.ok_or_else(|| unread(&"its objective is gone"))?;
     // A clock that was set back makes no limit longer than it is.
     let spent_ms = prepare::now_ms().max(stored.last_ms()).saturating_sub(objective.began_ms);
-    let earlier = Earlier { folder: kept, agent_session, answer, spent_ms };
+    let earlier = Earlier { folder: kept, agent_session, answer, spent_ms, has_mail };
     with(objective, shown, Some(state), Some(earlier))
 }
 
@@ -233,20 +235,22 @@ fn spec(objective: &Objective) -> AgentSpec {
     }
 }
 
-/// Where the agent's session is found: what the last turn that had it in hand has recorded.
-fn agent_session(stored: &Stored) -> Result<Option<String>, JournalError> {
-    let (mut records, mut found) = (stored.records(), None);
+/// Where the agent's session is found: what the last turn that had it in hand has recorded. And whether a group of it has mail.
+fn recorded(stored: &Stored) -> Result<(Option<String>, bool), JournalError> {
+    let (mut records, mut found, mut has_mail) = (stored.records(), None, false);
     loop {
         let page = records.page()?;
         if page.is_empty() {
-            return Ok(found);
+            return Ok((found, has_mail));
         }
         for record in page {
-            if let StoredRecord::Known(entry) = record
-                && entry.about.job.is_none()
-                && let Record::RunBound(bound) = entry.record
-            {
-                found = bound.external_session.or(found);
+            let StoredRecord::Known(entry) = record else { continue };
+            match entry.record {
+                Record::RunBound(bound) if entry.about.job.is_none() => {
+                    found = bound.external_session.or(found);
+                }
+                Record::GroupSealed(sealed) => has_mail |= sealed.edges.is_some(),
+                _ => {}
             }
         }
     }

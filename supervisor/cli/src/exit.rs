@@ -1,4 +1,4 @@
-//! The exit codes of `fanin run` and `fanin exec` (SH-5) and which of them a run deserves. It never looks at anything but the result.
+//! The exit codes of `fanin run`, `fanin exec` and `fanin team` (SH-5) and which of them a run deserves. It never looks at anything but the result.
 
 use fanin_protocol::{Cause, CombinedResult, Threshold};
 
@@ -26,6 +26,12 @@ pub(crate) enum Exit {
     Unreaped,
     /// Another process is at work there; nothing was started.
     Owned,
+    /// The other side has refused: nothing was sent or received.
+    Refused,
+    /// No mail came in time.
+    Empty,
+    /// The same may succeed in a moment.
+    TryAgain,
     /// A signal ended work.
     Signal(Signal),
 }
@@ -35,11 +41,11 @@ impl Exit {
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::SomeNotCompleted | Self::TurnFailed => 1,
+            Self::SomeNotCompleted | Self::TurnFailed | Self::Refused | Self::Empty => 1,
             Self::Usage => 2,
             Self::Deadline | Self::Autonomy => 3,
             Self::Internal | Self::Unreaped => 70,
-            Self::Owned => 75,
+            Self::Owned | Self::TryAgain => 75,
             Self::Signal(Signal::Interrupt | Signal::HangUp) => 130,
             Self::Signal(Signal::Terminate) => 143,
         }
@@ -57,6 +63,9 @@ impl Exit {
             Self::Internal => "internal",
             Self::Unreaped => "unreaped",
             Self::Owned => "owned",
+            Self::Refused => "refused",
+            Self::Empty => "empty",
+            Self::TryAgain => "try_again",
             Self::Signal(Signal::Interrupt) => "signal_int",
             Self::Signal(Signal::HangUp) => "signal_hup",
             Self::Signal(Signal::Terminate) => "signal_term",

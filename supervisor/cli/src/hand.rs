@@ -10,7 +10,6 @@ use fanin_supervisor::Wake;
 use crate::args::RunArgs;
 use crate::drive::DriveError;
 use crate::github::{self, GitHub};
-use crate::json;
 use crate::keep::Keep;
 use crate::leave;
 use crate::notice;
@@ -39,11 +38,7 @@ pub(crate) struct Ways<'w> {
 impl Ways<'_> {
     /// Tells a warning.
     pub(crate) fn tell(&self, warning: &Warning) {
-        if self.args.json {
-            self.stderr.document(&json::error(warning.code(), &warning.to_string(), None));
-        } else {
-            self.stderr.say(&format!("fanin: warning: {warning}"));
-        }
+        warning.tell(self.stderr, self.args.json);
     }
 
     /// Writes the files that are left behind. A report that cannot be written changes how the program ends, so this comes

@@ -67,14 +67,18 @@ pub(crate) fn write(out: &mut impl Write, result: &CombinedResult, beside: Besid
 
 /// The document of an error, in one line. `hint` is the way out.
 pub(crate) fn error(code: &str, message: &str, hint: Option<&str>) -> String {
+    let hint = hint.map(ToOwned::to_owned);
+    fault(&Fault { code: code.to_owned(), message: message.to_owned(), hint, retryable: false })
+}
+
+/// The same of an error that says all of itself.
+pub(crate) fn fault(fault: &Fault) -> String {
     #[derive(Debug, Serialize)]
-    struct Document {
+    struct Document<'f> {
         schema: &'static str,
         #[serde(flatten)]
-        fault: Fault,
+        fault: &'f Fault,
     }
-    let hint = hint.map(ToOwned::to_owned);
-    let fault = Fault { code: code.to_owned(), message: message.to_owned(), hint, retryable: false };
     // Some texts and a flag: there is nothing in it that could not be written.
     serde_json::to_string(&Document { schema: "fanin.error/1", fault }).unwrap_or_default()
 }

@@ -103,6 +103,11 @@ impl Keep {
         way_out(&self.folder, error)
     }
 
+    /// The folder of the run.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The state folder that it is in.
     pub(crate) fn state(&self) -> PathBuf {
         self.state.clone()

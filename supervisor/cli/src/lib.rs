@@ -47,12 +47,14 @@ mod serve;
 mod show;
 mod shown;
 mod signals;
+mod socket;
 mod status;
 mod stderr;
 mod store;
 mod stores;
 mod style;
 mod tasks;
+mod team;
 #[cfg(test)]
 mod testing;
 mod timeline;
@@ -174,7 +176,7 @@ async fn program(stderr: &Stderr) -> Ended {
     let prepared = tokio::select! {
         read = reading => match read {
             Ok(Ok(Ready::Run(prepared))) => *prepared,
-            Ok(Ok(Ready::Mcp(served))) => return serve(served, signals, stderr).await,
+            Ok(Ok(Ready::Mcp(served))) => return serve(*served, signals, stderr).await,
             Ok(Ok(Ready::Serve(prepared))) => return serve_all(*prepared, signals, stderr).await,
             Ok(Ok(Ready::Watch(prepared))) => return look_out(*prepared, signals, stderr).await,
             Ok(Ok(Ready::Exec(prepared))) => return host(*prepared, signals, stderr).await,
@@ -203,7 +205,7 @@ enum Ready {
     Run(Box<Prepared>),
     Exec(Box<exec::Prepared>),
     Watch(Box<lookout::Prepared>),
-    Mcp(mcp::Served),
+    Mcp(Box<mcp::Served>),
     Serve(Box<serve::Prepared>),
 }
 
@@ -283,8 +285,14 @@ fn read(stderr: &Stderr) -> Result<Ready, Ended> {
         Asked::Exec(args) => exec::prepare(*args, &config).map(Box::new).map(Ready::Exec),
         Asked::Serve(args) => serve::prepare(&args, &config).map(Box::new).map(Ready::Serve),
         Asked::Watch(args) => lookout::prepare(*args).map(Box::new).map(Ready::Watch),
+        Asked::Mcp(McpArgs { door: Some(door), member: true, .. }) => {
+            return Err(of_team(team::through(&door).map(|()| Exit::Done), false, stderr));
+        }
         Asked::Mcp(McpArgs { door: Some(door), .. }) => return Err(go_through(&door, stderr)),
-        Asked::Mcp(args) => mcp::prepare(&args, config.settings.state()).map(Ready::Mcp),
+        Asked::Mcp(args) => {
+            mcp::prepare(&args, config.settings.state(), stderr).map(Box::new).map(Ready::Mcp)
+        }
+        Asked::Team(args) => return Err(of_team(team::run(args), is_json, stderr)),
         Asked::Look(look) => return Err(look_at(&look, &config, stderr)),
         Asked::Demo(part) => return Err(demonstrate(&part, stderr)),
         Asked::Doctor(args) => return Err(examine(&args, &config, stderr)),
@@ -337,6 +345,20 @@ fn written(
     }
 }
 
+/// What came of mail.
+fn of_team(done: Result<Exit, team::Refused>, is_json: bool, stderr: &Stderr) -> Ended {
+    let team::Refused { exit, fault } = match done {
+        Ok(exit) => return Ended::new(exit, is_json),
+        Err(refused) => refused,
+    };
+    if is_json {
+        stderr.document(&json::fault(&fault));
+    } else {
+        stderr.say(&format!("error: {}: {}", fault.code, fault.message));
+    }
+    Ended::new(exit, is_json)
+}
+
 /// `fanin mcp` of an agent that we host.
 fn go_through(door: &Path, stderr: &Stderr) -> Ended {
     match exec::through(door) {
@@ -357,6 +379,7 @@ fn tell_interrupted(asked: &Asked, config: &Config, stderr: &Stderr) {
         Asked::Resume(_)
         | Asked::Watch(_)
         | Asked::Mcp(_)
+        | Asked::Team(_)
         | Asked::Serve(_)
         | Asked::Doctor(_)
         | Asked::Demo(_) => false,

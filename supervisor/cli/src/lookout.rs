@@ -235,7 +235,7 @@ pub(crate) async fn run(
     stderr: &Stderr,
 ) -> Result<Exit, DriveError> {
     let Prepared { job, said, is_json } = prepared;
-    let supervisor = drive::runners(None).start().await?;
+    let supervisor = drive::runners(None, None).start().await?;
     let session = supervisor.session(SessionId::from_uuid(uuid::Uuid::new_v4().into_bytes())).await?;
     session.fan_out([job]).await?;
     if !is_json {

@@ -34,7 +34,7 @@ const TOP_KEYS: [&str; 10] = [
     "budget",
     "task",
 ];
-const TASK_KEYS: [&str; 20] = [
+const TASK_KEYS: [&str; 21] = [
     "id",
     "label",
     "command",
@@ -54,6 +54,7 @@ const TASK_KEYS: [&str; 20] = [
     "output_bytes_max",
     "depends",
     "on_failed_dependency",
+    "sends",
     "budget",
 ];
 const LIMIT_KEYS: [&str; 7] =
@@ -205,12 +206,15 @@ fn tasks(
 ) -> Vec<Task> {
     let mut ids = Vec::with_capacity(sections.len());
     let mut tasks = Vec::with_capacity(sections.len());
-    let (mut needs, mut then) = (Vec::new(), Vec::new());
+    let (mut needs, mut then, mut sends) = (Vec::new(), Vec::new(), Vec::new());
     for (n, section) in sections.iter().enumerate() {
         section.refuse_unknown(&TASK_KEYS, &[(&TOP_KEYS, "to the top, before the first [[task]]")], problems);
         let id = section.field("id").and_then(|field| field.string(problems));
         ids.push(id);
-        needs.push(section.field("depends").and_then(|field| field.strings(problems)).unwrap_or_default());
+        let mut names =
+            |key| section.field(key).and_then(|field| field.strings(problems)).unwrap_or_default();
+        needs.push(names("depends"));
+        sends.push(names("sends"));
         then.push(on_failed(section, problems));
         let draft = draft(section, n, id, folder, deadline, problems);
         match draft.map(|draft| common.task(draft, flags)) {
@@ -229,14 +233,14 @@ fn tasks(
         let at = sections.get(n).map_or(0, |section| section.place("id"));
         problems.add(at, "id", problem);
     }
-    let (needs, wrong) = plan::dependencies(&ids, &needs);
-    for (n, problem) in wrong {
-        let at = sections.get(n).map_or(0, |section| section.place("depends"));
-        problems.add(at, "depends", problem);
+    let ties = plan::ties(&ids, &needs, &sends);
+    for (n, key, problem) in ties.problems {
+        let at = sections.get(n).map_or(0, |section| section.place(key));
+        problems.add(at, key, problem);
     }
     // Where a task is missing there was a problem, and the places are of no use.
-    for ((task, depends), on_failed) in tasks.iter_mut().zip(needs).zip(then) {
-        (task.depends, task.on_failed_dependency) = (depends, on_failed);
+    for (((task, depends), sends), then) in tasks.iter_mut().zip(ties.depends).zip(ties.sends).zip(then) {
+        (task.depends, task.sends, task.on_failed_dependency) = (depends, sends, then);
     }
     tasks
 }

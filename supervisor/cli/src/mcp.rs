@@ -4,7 +4,7 @@
 use std::env;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use fanin_mcp::{Amounts, End, Host, Made, Problem, ServeError, StartFailed, Task, WatchTask};
 use fanin_protocol::limits::{AGENT_DEPTH_MAX, AGENT_PROMPT_BYTES_MAX, OUTPUT_BYTES_MAX_MAX, RETRIES_MAX};
@@ -18,7 +18,7 @@ use fanin_supervisor::{JobSpec, StartError, Supervisor};
 use crate::args::Flags;
 use crate::budget;
 use crate::config::Config;
-use crate::drive;
+use crate::drive::{self, DriveError};
 use crate::duration;
 use crate::exit::Exit;
 use crate::keep;
@@ -28,6 +28,8 @@ use crate::plan::what::{What, Written};
 use crate::plan::{self, Common, Draft, Refused};
 use crate::signals::{Signal, Signals};
 use crate::stderr::Stderr;
+use crate::team::Mails;
+use crate::warning::Warning;
 
 /// The words of `fanin mcp`.
 #[derive(Debug, clap::Args)]
@@ -39,6 +41,10 @@ pub(crate) struct McpArgs {
     /// Serve nobody: go through the door of a `fanin exec`, which serves
     #[arg(long, value_name = "PATH", hide = true)]
     pub(crate) door: Option<PathBuf>,
+
+    /// The door is that of the mail of a job
+    #[arg(long, requires = "door", hide = true)]
+    pub(crate) member: bool,
 }
 
 /// A server that may begin.
@@ -52,6 +58,8 @@ pub(crate) struct Served {
     config: OnceLock<Result<Config, Refused>>,
     /// What there is of a parent that we host.
     hosted: Option<Hosted>,
+    /// The mail of the jobs.
+    mail: Mutex<Mails>,
 }
 
 /// A parent that we host.
@@ -65,13 +73,17 @@ struct Hosted {
 impl Served {
     /// What serves a parent that we host: with its supervisor, and under its rights.
     pub(crate) fn hosted(
-        (session, supervisor): (SessionId, Supervisor),
+        (session, supervisor, rights): (SessionId, Supervisor, Rights),
         config: Config,
-        rights: Rights,
         may_launch: bool,
+        mail: Mails,
     ) -> Self {
-        let hosted = Some(Hosted { supervisor, rights });
-        Self { session, state: None, may_launch, config: OnceLock::from(Ok(config)), hosted }
+        let (hosted, mail) = (Some(Hosted { supervisor, rights }), Mutex::new(mail));
+        Self { session, state: None, may_launch, config: OnceLock::from(Ok(config)), hosted, mail }
+    }
+
+    fn mail(&self) -> MutexGuard<'_, Mails> {
+        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn config(&self) -> Result<&Config, &Refused> {
@@ -84,14 +96,20 @@ impl Served {
 /// # Errors
 ///
 /// [`Refused`] where the mark of a job around it is damaged.
-pub(crate) fn prepare(args: &McpArgs, state: Result<PathBuf, LayoutError>) -> Result<Served, Refused> {
+pub(crate) fn prepare(
+    args: &McpArgs,
+    state: Result<PathBuf, LayoutError>,
+    stderr: &Stderr,
+) -> Result<Served, Refused> {
     let parent = nested::parent()?;
+    let theirs = stderr.clone();
     Ok(Served {
         session: SessionId::from_uuid(uuid::Uuid::new_v4().into_bytes()),
         state: (!args.no_store).then_some(state),
         may_launch: parent.is_none_or(|parent| !parent.is_at_limit(AGENT_DEPTH_MAX)),
         config: OnceLock::new(),
         hosted: None,
+        mail: Mutex::new(Mails::new(move |why| Warning::Door(why).tell(&theirs, false))),
     })
 }
 
@@ -133,9 +151,14 @@ impl Host for Served {
         let mut problems: Vec<_> = plan::id_problems(&ids, "id").into_iter().map(id_problem).collect();
         let mut jobs = Vec::with_capacity(tasks.len());
         let needs: Vec<_> = tasks.iter().map(|task| task.depends.clone()).collect();
-        let (mut needs, wrong) = plan::dependencies(&ids, &needs);
-        let depends_problem = |(index, what)| Problem { index: Some(index), key: "depends".to_owned(), what };
-        problems.extend(wrong.into_iter().map(depends_problem));
+        let sends: Vec<_> = tasks.iter().map(|task| task.sends.clone()).collect();
+        let plan::Ties { depends: mut needs, mut sends, problems: wrong } = plan::ties(&ids, &needs, &sends);
+        let problem = |(index, key, what): (usize, &str, String)| Problem {
+            index: Some(index),
+            key: key.to_owned(),
+            what,
+        };
+        problems.extend(wrong.into_iter().map(problem));
         let whole =
             budget.as_ref().map(|budget| amounts(budget, |key, what| problems.push(here(&key, what))));
         let whole = whole.unwrap_or_default();
@@ -146,10 +169,11 @@ impl Host for Served {
             let mut found = Found { index: Some(index), problems: Vec::new() };
             let on_failed_dependency = found.on_failed(&task);
             let depends = needs.get_mut(index).map(std::mem::take).unwrap_or_default();
+            let sends = sends.get_mut(index).map(std::mem::take).unwrap_or_default();
             let made = found.draft(task, &base).and_then(|draft| {
                 let task = common.task(draft, &Flags::default());
                 let task = task.map_err(|error| found.wrong(error.field, error.problem)).ok()?;
-                let task = plan::Task { depends, on_failed_dependency, ..task };
+                let task = plan::Task { depends, on_failed_dependency, sends, ..task };
                 let may = found.look_for_agent(&task.spec, config)
                     && found.look_for_rights(&task.spec, self.hosted.as_ref().map(|hosted| hosted.rights));
                 if let Some(problem) = budget::problem(task.limits.budget, std::iter::once(task.spec.kind()))
@@ -159,7 +183,7 @@ impl Host for Served {
                 kinds.push(task.spec.kind());
                 may.then_some(task)
             });
-            jobs.extend(made.map(drive::job));
+            jobs.extend(made.map(|task| drive::job(task, index)));
             problems.append(&mut found.problems);
         }
         if let Some(problem) =
@@ -191,7 +215,9 @@ impl Host for Served {
         }
         // Where they cannot be read, no task for one has come this far.
         let config = self.config().ok();
-        let mut builder = drive::runners(config.map(|config| config.agents.clone())).profile(Profile::Agent);
+        let agents = config.map(|config| config.agents.clone());
+        let mail = drive::mail_tools().map_err(|error| without_mail(&error))?;
+        let mut builder = drive::runners(agents, Some(mail)).profile(Profile::Agent);
         if let Some(config) = config {
             builder = builder.log_content(config.settings.log().has_content);
         }
@@ -205,6 +231,7 @@ impl Host for Served {
             .map_err(|error| no_state(format!("{} cannot be used: {error}", state.display())))?;
         let started = match SqliteJournal::open(&folder, &Options::default()) {
             Ok(store) => {
+                self.mail().lie_in(Some(&folder));
                 builder = builder.journal(store);
                 builder.start().await
             }
@@ -215,6 +242,13 @@ impl Host for Served {
             let _ = std::fs::remove_dir_all(&folder);
             failed(&error)
         })
+    }
+
+    fn launching(&self, supervisor: &Supervisor, jobs: &[JobSpec]) -> Result<(), StartFailed> {
+        if !jobs.iter().any(JobSpec::is_tied) {
+            return Ok(());
+        }
+        self.mail().open(supervisor).map_err(|error| without_mail(&DriveError::Mail(error)))
     }
 
     fn session(&self) -> SessionId {
@@ -233,6 +267,10 @@ impl Host for Served {
     fn is_woken(&self) -> bool {
         self.hosted.is_some()
     }
+}
+
+fn without_mail(error: &DriveError) -> StartFailed {
+    StartFailed { code: error.code(), message: error.to_string() }
 }
 
 fn failed(error: &StartError) -> StartFailed {

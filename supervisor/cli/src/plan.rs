@@ -11,7 +11,7 @@ use fanin_protocol::limits::{GROUP_MEMBERS_MAX, ID_BYTES_MAX, LABEL_BYTES_MAX};
 use fanin_protocol::spec::{SpecError, millis};
 use fanin_protocol::{
     AgentSpec, CommandLine, CommandSpec, Edges, GroupId, IdError, JobId, JobKind, JobLimits,
-    OnFailedDependency, Policy, ResultEntry, Spec, text,
+    OnFailedDependency, PlanProblem, Policy, ResultEntry, Spec, Tie, text,
 };
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +64,9 @@ pub(crate) struct Task {
     /// What becomes of it where one of them does not complete.
     #[serde(default)]
     pub(crate) on_failed_dependency: OnFailedDependency,
+    /// The places of those to whom it sends mail, among all tasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sends: Vec<u32>,
     /// It completed in an earlier run and is not run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) carried: Option<Box<Carried>>,
@@ -97,6 +100,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// True where tasks that are to be run can send each other mail: some need others, or declare it.
+    pub(crate) fn has_mail(&self) -> bool {
+        self.left().any(|task| !task.depends.is_empty() || !task.sends.is_empty())
+    }
+
     /// The tasks that are to be run, in launch order.
     pub(crate) fn left(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter().filter(|task| task.carried.is_none())
@@ -215,6 +223,7 @@ impl Common {
             limits,
             depends: Vec::new(),
             on_failed_dependency: OnFailedDependency::Skip,
+            sends: Vec::new(),
             carried: None,
         })
     }
@@ -406,12 +415,20 @@ pub(crate) fn generated_id(n: usize) -> String {
     format!("task_{}", n + 1)
 }
 
-/// What the tasks of a group need, by the names that somebody wrote: their places, and all that is wrong by the place of
-/// the task (from 0). A task without an id is called by its generated one.
-pub(crate) fn dependencies(
-    ids: &[Option<&str>],
-    needs: &[Vec<String>],
-) -> (Vec<Vec<u32>>, Vec<(usize, String)>) {
+/// What ties the tasks of a group, by their places.
+#[derive(Debug, Default)]
+pub(crate) struct Ties {
+    /// What each needs.
+    pub(crate) depends: Vec<Vec<u32>>,
+    /// To whom each sends mail.
+    pub(crate) sends: Vec<Vec<u32>>,
+    /// All that is wrong: the place of the task (from 0), its key, and what.
+    pub(crate) problems: Vec<(usize, &'static str, String)>,
+}
+
+/// What the tasks of a group need, and to whom they send mail, by the names that somebody wrote. A task without an id is
+/// called by its generated one.
+pub(crate) fn ties(ids: &[Option<&str>], needs: &[Vec<String>], sends: &[Vec<String>]) -> Ties {
     let name = |n: usize| ids.get(n).copied().flatten().map_or_else(|| generated_id(n), ToOwned::to_owned);
     let names: Vec<String> = (0..ids.len()).map(name).collect();
     let mut places = HashMap::new();
@@ -421,25 +438,43 @@ pub(crate) fn dependencies(
     }
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut problems = Vec::new();
-    let mut find = |n: usize, needed: &str| {
-        let found = places.get(needed).copied();
-        if found.is_none() {
-            problems.push((n, unknown_task(needed, &known)));
-        }
-        found
+    let mut find = |key: &'static str, named: &[Vec<String>]| -> Vec<Vec<u32>> {
+        let mut place = |n: usize, wanted: &str| {
+            let found = places.get(wanted).copied();
+            if found.is_none() {
+                problems.push((n, key, unknown_task(wanted, &known)));
+            }
+            found
+        };
+        let all = named.iter().enumerate();
+        all.map(|(n, named)| named.iter().filter_map(|wanted| place(n, wanted)).collect()).collect()
     };
-    let all: Vec<Vec<u32>> = needs
-        .iter()
-        .enumerate()
-        .map(|(n, needs)| needs.iter().filter_map(|needed| find(n, needed)).collect())
-        .collect();
-    let edges = Edges::new(all.iter().map(|on| (on.clone(), OnFailedDependency::Skip)));
+    let (depends, sends) = (find("depends", needs), find("sends", sends));
+    let edges = Edges::new(depends.iter().map(|on| (on.clone(), OnFailedDependency::Skip)));
+    let edges = edges.sending((0..).zip(sends.iter().cloned()));
     for problem in edges.problems(ids.len()) {
-        let at = problem.member().and_then(|member| usize::try_from(member).ok()).unwrap_or(0);
         let called = |place: u32| usize::try_from(place).map_or_else(|_| String::new(), name);
-        problems.push((at, problem.describe(called)));
+        let (at, key) = whose(&problem, &sends);
+        problems.push((at, key, problem.describe(called)));
     }
-    (all, problems)
+    Ties { depends, sends, problems }
+}
+
+/// The task that has what is wrong, and its key: of a circle with mail the first that sends any.
+fn whose(problem: &PlanProblem, sends: &[Vec<u32>]) -> (usize, &'static str) {
+    let at = |place: Option<u32>| place.and_then(|place| usize::try_from(place).ok()).unwrap_or(0);
+    match problem {
+        PlanProblem::Cycle { path, tie: Tie::Mail } => {
+            let does_send = |place: &u32| sends.get(at(Some(*place))).is_some_and(|to| !to.is_empty());
+            (at(path.iter().copied().find(does_send)), "sends")
+        }
+        PlanProblem::Itself { member, tie: Tie::Mail }
+        | PlanProblem::NoMember { member, tie: Tie::Mail, .. } => (at(Some(*member)), "sends"),
+        PlanProblem::Itself { tie: Tie::Needs, .. }
+        | PlanProblem::NoMember { tie: Tie::Needs, .. }
+        | PlanProblem::Cycle { tie: Tie::Needs, .. }
+        | PlanProblem::TooMany { .. } => (at(problem.member()), "depends"),
+    }
 }
 
 fn unknown_task(needed: &str, known: &[&str]) -> String {

@@ -128,7 +128,7 @@ pub(crate) async fn run(prepared: Prepared, signals: Signals, stderr: &Stderr) -
     let folder = layout::store(&state);
     let store = open(folder.clone()).await?;
     let socket = layout::socket(&state, store.store(), |name| env::var_os(name));
-    let builder = drive::runners(Some(agents)).slots(concurrency).log_content(log_content);
+    let builder = drive::runners(Some(agents), None).slots(concurrency).log_content(log_content);
     let supervisor = builder.journal(store).start().await?;
     // Only now: whoever had the store is gone, and with it whoever had the socket (SEC-1).
     let listener = Listener::bind(&socket)?;

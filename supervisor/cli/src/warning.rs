@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use fanin_protocol::{LayoutError, text};
 
 use crate::exit::Exit;
+use crate::json;
 use crate::on_done::OnDoneError;
+use crate::stderr::Stderr;
 
 /// Something beside the run that did not work.
 #[derive(Debug, thiserror::Error)]
@@ -52,12 +54,21 @@ pub(crate) enum Warning {
     /// The command did not do its work.
     #[error("the command of --on-done: {0}")]
     OnDone(#[from] OnDoneError),
-    /// Somebody who wanted the tools of a hosted parent does not have them.
+    /// Somebody who wanted the tools of a hosted parent, or the mail of a job, does not have them.
     #[error("{0}")]
     Door(String),
 }
 
 impl Warning {
+    /// Tells it, to people or to programs.
+    pub(crate) fn tell(&self, stderr: &Stderr, is_json: bool) {
+        if is_json {
+            stderr.document(&json::error(self.code(), &self.to_string(), None));
+        } else {
+            stderr.say(&format!("fanin: warning: {self}"));
+        }
+    }
+
     /// A stable name; each has a row in `docs/errors.md`.
     pub(crate) const fn code(&self) -> &'static str {
         match self {

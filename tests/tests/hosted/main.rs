@@ -1,6 +1,7 @@
 //! `fanin exec` with `fakeagent` as the parent: it launches, ends its turn, and is woken once.
 
 mod crash;
+mod mail;
 mod storm;
 mod turns;
 mod watches;
@@ -23,7 +24,7 @@ const FAKE: &str = env!("CARGO_BIN_EXE_fakeagent");
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What would change how it behaves, from wherever these tests are run.
-const SURROUNDINGS: [&str; 4] = ["FANIN_PARENT", "FANIN_RIGHTS", "FANIN_RUN", "GITHUB_ACTIONS"];
+const SURROUNDINGS: [&str; 5] = ["FANIN_PARENT", "FANIN_RIGHTS", "FANIN_MAIL", "FANIN_RUN", "GITHUB_ACTIONS"];
 
 /// A folder with agents, and a state folder of its own.
 struct Place {

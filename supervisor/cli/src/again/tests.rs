@@ -21,6 +21,7 @@ fn task(label: &str) -> Task {
         limits: JobLimits::default(),
         depends: Vec::new(),
         on_failed_dependency: OnFailedDependency::Skip,
+        sends: Vec::new(),
         carried: None,
     }
 }

@@ -1,12 +1,11 @@
 //! All that is around a parent: its store, the way to its tools, what may cut it short; and in the end what is printed, what is
 //! kept, and how the program ends.
 
-use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fanin_acp::{AcpRunner, Hosting, ToolServer};
+use fanin_acp::{AcpRunner, Hosting};
 use fanin_mcp::Parent;
 use fanin_protocol::limits::{KILL_SLACK, KILL_WAIT};
 use fanin_protocol::{
@@ -23,12 +22,12 @@ use super::warden::{Cut, Warden};
 use super::{Prepared, ShownAs, spec};
 use crate::drive::{self, DriveError, SELF};
 use crate::exit::Exit;
-use crate::json;
 use crate::keep;
 use crate::mcp::Served;
 use crate::plan::FailOn;
 use crate::signals::Signals;
 use crate::stderr::Stderr;
+use crate::team::Mails;
 use crate::warning::Warning;
 
 /// What a program that hosts is called by its agent.
@@ -58,11 +57,7 @@ impl Told {
 
     /// Says what went wrong and does not matter to the parent.
     fn warn(&self, warning: &Warning) {
-        if self.shown.is_json {
-            self.stderr.document(&json::error(warning.code(), &warning.to_string(), None));
-        } else {
-            self.stderr.say(&format!("fanin: warning: {warning}"));
-        }
+        warning.tell(&self.stderr, self.shown.is_json);
     }
 }
 
@@ -106,7 +101,7 @@ async fn host(
     signals: Signals,
     voice: &Told,
 ) -> Result<Exit, DriveError> {
-    let supervisor = supervisor(&prepared, folder).await?;
+    let (supervisor, mail) = supervisor(&prepared, folder, voice).await?;
     let session = prepared.objective.session.clone();
     let bounds = (prepared.config.settings.budget(), prepared.wakes);
     let parent = Parent::open(supervisor.clone(), session.clone(), bounds).await?;
@@ -119,7 +114,9 @@ async fn host(
         let _ = cut.wait_for(Option::is_some).await;
     }
     let (config, rights) = (prepared.config.clone(), prepared.rights);
-    let served = Served::hosted((session, supervisor.clone()), config, rights, prepared.may_launch);
+    let hosted = (session, supervisor.clone(), rights);
+    // Its door of the mail stays open until all jobs have ended.
+    let served = Arc::new(Served::hosted(hosted, config, prepared.may_launch, mail));
     let earlier = prepared.earlier.take();
     let mut hosting = hosting(&prepared, &door, Arc::clone(&stop))?;
     hosting.session = earlier.as_ref().and_then(|earlier| earlier.agent_session.clone());
@@ -144,7 +141,7 @@ async fn host(
     let last = tokio::select! {
         last = hosted.converse(earlier.map(|earlier| earlier.answer)) => last?,
         // It ends with its drop alone.
-        () = door.serve(Arc::new(served), parent.clone(), |why| voice.warn(&Warning::Door(why))) => Last::default(),
+        () = door.serve(Arc::clone(&served), parent.clone(), |why| voice.warn(&Warning::Door(why))) => Last::default(),
     };
     hosted.leave().await;
     let cut = *hosted.cut.borrow();
@@ -162,9 +159,13 @@ async fn host(
     Ok(exit)
 }
 
-/// The supervisor of what it launches, over its store where it has one.
-async fn supervisor(prepared: &Prepared, folder: Option<&Folder>) -> Result<Supervisor, DriveError> {
-    let mut builder = drive::runners(Some(prepared.config.agents.clone()))
+/// The supervisor of what it launches, over its store where it has one, and the mail of its jobs.
+async fn supervisor(
+    prepared: &Prepared,
+    folder: Option<&Folder>,
+    voice: &Told,
+) -> Result<(Supervisor, Mails), DriveError> {
+    let mut builder = drive::runners(Some(prepared.config.agents.clone()), Some(drive::mail_tools()?))
         .profile(Profile::Agent)
         .log_content(prepared.config.settings.log().has_content);
     if let Some(folder) = folder {
@@ -174,7 +175,16 @@ async fn supervisor(prepared: &Prepared, folder: Option<&Folder>) -> Result<Supe
         })?;
         builder = builder.journal(store);
     }
-    Ok(builder.start().await?)
+    let theirs = voice.clone();
+    let mut mail = Mails::new(move |why| theirs.warn(&Warning::Door(why)));
+    mail.lie_in(folder.map(Folder::path));
+    // What goes on from an earlier life may ask for its mail at once.
+    if prepared.earlier.as_ref().is_some_and(|earlier| earlier.has_mail) {
+        builder = builder.mail_at(mail.prepare().map_err(DriveError::Mail)?);
+    }
+    let supervisor = builder.start().await?;
+    mail.serve_prepared(&supervisor);
+    Ok((supervisor, mail))
 }
 
 /// What is left of the time that it may take. That counts over a crash, with the time until the resume.
@@ -296,15 +306,9 @@ fn hosting(prepared: &Prepared, door: &Door, stop: Arc<StopSignal>) -> Result<Ho
     if let Some(mark) = fanin_process::own_mark() {
         spec.env.insert(PARENT_VARIABLE.to_owned(), mark.to_string());
     }
-    let path = door.path().to_str().ok_or_else(|| {
-        DriveError::Folder(io::Error::other("its path is no UTF-8, and an agent could not be told of it"))
-    })?;
-    let tools = ToolServer {
-        name: SERVER.to_owned(),
-        command: env::current_exe().map_err(DriveError::Folder)?,
-        args: ["mcp", "--door", path].map(str::to_owned).into(),
-        tools: fanin_mcp::TOOLS.map(str::to_owned).into(),
-    };
+    let path = door.name().map_err(DriveError::Folder)?;
+    let tools = drive::tool_server(SERVER, &["mcp", "--door", path], &fanin_mcp::TOOLS);
+    let tools = tools.map_err(DriveError::Folder)?;
     Ok(Hosting { spec, tools: vec![tools], session: None, stop })
 }
 

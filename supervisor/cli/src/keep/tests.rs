@@ -20,6 +20,7 @@ fn begin(state: &TempDir, group: &GroupId) -> Keep {
         limits: JobLimits::default(),
         depends: Vec::new(),
         on_failed_dependency: OnFailedDependency::Skip,
+        sends: Vec::new(),
         carried: None,
     };
     let plan = Plan {

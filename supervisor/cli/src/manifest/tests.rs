@@ -223,7 +223,7 @@ retries = 1
 resume = "fail"
 "#,
         &expect![[r#"
-            m.toml:5:1: stdin: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max, depends, on_failed_dependency, budget
+            m.toml:5:1: stdin: unknown key; the keys here are id, label, command, shell, agent, prompt, rights, cwd, env, timeout, idle, queue_timeout, start_timeout, total_timeout, retries, resume, output_bytes_max, depends, on_failed_dependency, sends, budget
         "#]],
     );
 }
@@ -512,4 +512,18 @@ fn a_policy_that_no_runner_can_keep_is_refused_by_its_name() {
             m.toml:6:10: resume: use "fail" or "rerun"
         "#]],
     );
+}
+
+#[test]
+fn every_example_is_a_manifest() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let manifests: Vec<_> = files.filter(|file| file.extension().is_some_and(|end| end == "toml")).collect();
+    for file in &manifests {
+        let text = std::fs::read_to_string(file).unwrap();
+        let plan = parsed_in(folder, &text, &Flags::default());
+        let plan = plan.unwrap_or_else(|refused| panic!("{}: {:?}", file.display(), refused.lines()));
+        assert!(plan.description.is_some() && plan.tasks.len() > 1, "{}", file.display());
+    }
+    assert!(manifests.len() >= 6, "{manifests:?}");
 }

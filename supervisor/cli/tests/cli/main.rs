@@ -57,4 +57,6 @@ mod signals;
 #[cfg(test)]
 mod stores;
 #[cfg(test)]
+mod team;
+#[cfg(test)]
 mod watches;

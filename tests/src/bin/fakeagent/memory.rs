@@ -92,6 +92,12 @@ impl Session {
         self.save();
     }
 
+    /// The servers that were given, by their names.
+    pub(crate) fn servers(&self) -> String {
+        let names = self.servers.as_array().unwrap().iter().map(|server| server["name"].as_str().unwrap());
+        format!("servers: {}", names.collect::<Vec<_>>().join(", "))
+    }
+
     pub(crate) fn tools(&mut self) -> &mut Tools {
         self.tools.get_or_insert_with(|| Tools::start(&self.servers))
     }

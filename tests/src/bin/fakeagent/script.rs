@@ -93,6 +93,18 @@ impl Turn<'_> {
                 let answer = self.memory.answer["summary"].as_str().unwrap_or("-").to_owned();
                 self.say(&answer);
             }
+            "mail" => {
+                let mail = self.memory.answer["mail"]["text"].as_str().unwrap_or("-").to_owned();
+                self.say(&mail);
+            }
+            "code" => {
+                let code = self.memory.answer["error"]["code"].as_str().unwrap_or("-").to_owned();
+                self.say(&code);
+            }
+            "servers" => {
+                let servers = self.memory.servers();
+                self.say(&servers);
+            }
             "leave-tools" => self.memory.leave_tools(),
             "make" => std::fs::write(Path::new(&self.folder).join(rest), "").unwrap(),
             "until" => {
