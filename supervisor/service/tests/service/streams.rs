@@ -18,11 +18,12 @@ fn from(since: Since) -> Subscribe {
     Subscribe { since, ..Subscribe::default() }
 }
 
-/// The seqs of events up to one.
+/// The seqs of events up to one, each of which follows the one before.
 async fn seqs_to(events: &mut Events, last: u64) -> Vec<u64> {
     let mut seqs = Vec::new();
     while seqs.last() != Some(&last) {
         if let Item::Event(event) = events.next().await.unwrap().unwrap() {
+            assert!(seqs.last().is_none_or(|last| last + 1 == event.seq.0), "{} after {seqs:?}", event.seq);
             seqs.push(event.seq.0);
         }
     }
