@@ -1,7 +1,7 @@
 //! The end of every test: faults stop, all that is open is ended, and then nothing may be left (G6, G12, G13).
 
 use fanin_machine::{Held, WaiterId};
-use fanin_protocol::{JobId, NodeId, SessionId};
+use fanin_protocol::{NodeId, SessionId};
 
 use crate::broken::{Broken, Kept, ensure};
 use crate::invariants;
@@ -9,8 +9,11 @@ use crate::ledger::JobSeen;
 use crate::op::{How, Op, Wish};
 use crate::world::World;
 
-/// Rounds after which a calm that does not end counts as endless. Each ends one generation of runs.
-const ROUNDS_MAX: usize = 1_000;
+/// Steps after which a calm that does not end counts as endless.
+const STEPS_MAX: usize = 100_000;
+
+/// Who takes what is owed to sessions.
+const TAKER: WaiterId = WaiterId(1_000_000);
 
 /// How what runs comes to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,70 +29,90 @@ pub enum Calm {
 /// # Errors
 ///
 /// [`Broken`] where something is lost, left or never ends.
-pub fn calm(world: &mut World, calm: Calm) -> Kept {
+pub fn calm(world: &mut World, way: Calm) -> Kept {
+    calm_until(world, way, |_| false)
+}
+
+/// As [`calm`], but for what is known: nothing more is asked of a world of which `is_known` says that its way to the end was
+/// gone already. What happens next follows from the world alone, so from there it would be the same.
+///
+/// # Errors
+///
+/// As [`calm`].
+pub fn calm_until(world: &mut World, way: Calm, mut is_known: impl FnMut(&World) -> bool) -> Kept {
     if !world.opened {
         world.perform(&Op::Open)?;
     }
     if !world.ledger.open {
         return Ok(());
     }
-    let taker = WaiterId(1_000_000);
-    if calm == Calm::Stuck {
+    if way == Calm::Stuck {
         world.perform(&Op::StopAll(None))?;
     }
-    for round in 0.. {
-        ensure(round < ROUNDS_MAX, "G13", || {
-            format!("no end after {ROUNDS_MAX} rounds: {:?}", world.ledger)
-        })?;
-        let head = world.ledger.head;
-        all_leave(world)?;
-        for session in open_sessions(world) {
-            if world.ledger.sessions[&session].turn.is_some() {
-                world.perform(&Op::TurnEnd(session, How::Ok))?;
-            }
+    for _ in 0..STEPS_MAX {
+        if is_known(world) {
+            return Ok(());
         }
-        match calm {
-            Calm::Ends => {
-                let jobs = running(world);
-                // What waits for its next try or its kind, and what is only looked at from time to time.
-                if jobs.is_empty() && world.ledger.head == head && world.near_alarm().is_some() {
-                    world.perform(&Op::Alarm)?;
-                }
-                for job in jobs {
-                    world.perform(&Op::End(job, How::Ok))?;
-                }
-            }
-            Calm::Stuck if world.near_alarm().is_some() => drop(world.perform(&Op::Alarm)?),
-            Calm::Stuck => {}
-        }
-        for session in open_sessions(world) {
-            world.perform(&Op::Wait(taker, Wish::Message(NodeId::Session(session))))?;
-            let offered = world.parent.waits.get(&taker).is_some_and(|wait| wait.offer.is_some());
-            world.perform(&if offered { Op::Ack(taker) } else { Op::Leave(taker) })?;
-        }
-        if world.ledger.head == head && world.near_alarm().is_none() {
-            break;
+        if !go_on(world, way)? {
+            return finish(world);
         }
     }
-    finish(world)
+    ensure(false, "G13", || format!("no end after {STEPS_MAX} steps: {:?}", world.ledger))
 }
 
-/// Who holds an answer acknowledges it; who only waits leaves.
-fn all_leave(world: &mut World) -> Kept {
-    let waits: Vec<_> = world.parent.waits.iter().map(|(id, wait)| (*id, wait.offer.is_some())).collect();
-    for (waiter, holds) in waits {
-        world.perform(&if holds { Op::Ack(waiter) } else { Op::Leave(waiter) })?;
+/// Lets one thing happen that brings the world nearer to its end; false where nothing is left to happen.
+fn go_on(world: &mut World, way: Calm) -> Result<bool, Broken> {
+    let Some(op) = next(world, way) else { return Ok(false) };
+    world.perform(&op)?;
+    if let Op::Wait(_, _) = op {
+        let is_offered = world.parent.waits.get(&TAKER).is_some_and(|wait| wait.offer.is_some());
+        ensure(is_offered, "G13", || format!("what is owed is never offered: {:?}", world.ledger))?;
+        world.perform(&Op::Ack(TAKER))?;
+    }
+    Ok(true)
+}
+
+/// Who waits goes, then what runs ends, then what is owed is taken, then time passes.
+fn next(world: &World, way: Calm) -> Option<Op> {
+    // Who holds an answer acknowledges it; who only waits leaves.
+    if let Some((waiter, wait)) = world.parent.waits.first_key_value() {
+        return Some(if wait.offer.is_some() { Op::Ack(*waiter) } else { Op::Leave(*waiter) });
+    }
+    if let Some(id) = open_sessions(world).find(|id| world.ledger.sessions[*id].turn.is_some()) {
+        return Some(Op::TurnEnd(id.clone(), How::Ok));
+    }
+    let mut jobs = world.ledger.jobs.iter();
+    if way == Calm::Ends
+        && let Some((id, _)) = jobs.find(|(_, job)| job.run.is_some())
+    {
+        return Some(Op::End(id.clone(), How::Ok));
+    }
+    let is_owed = |id: &&SessionId| {
+        let node = NodeId::Session((*id).clone());
+        let mut groups = world.ledger.owed();
+        groups.any(|(_, group)| group.parent == node) || world.ledger.owed_posts(id).next().is_some()
+    };
+    if let Some(id) = open_sessions(world).find(is_owed) {
+        return Some(Op::Wait(TAKER, Wish::Message(NodeId::Session(id.clone()))));
+    }
+    // What waits for its next try or its kind, the ends of stops, and what is only looked at from time to time.
+    world.near_alarm().map(|_| Op::Alarm)
+}
+
+fn open_sessions(world: &World) -> impl Iterator<Item = &SessionId> {
+    world.ledger.sessions.iter().filter(|(_, session)| !session.closed).map(|(id, _)| id)
+}
+
+/// Nobody is offered what is owed to nobody.
+fn nothing_is_offered(world: &mut World) -> Kept {
+    let sessions: Vec<SessionId> = open_sessions(world).cloned().collect();
+    for id in sessions {
+        world.perform(&Op::Wait(TAKER, Wish::Message(NodeId::Session(id))))?;
+        let offered = world.parent.waits.get(&TAKER).and_then(|wait| wait.offer.clone());
+        ensure(offered.is_none(), "G6", || format!("{offered:?} is offered at the end"))?;
+        world.perform(&Op::Leave(TAKER))?;
     }
     Ok(())
-}
-
-fn open_sessions(world: &World) -> Vec<SessionId> {
-    let open = world.ledger.sessions.iter().filter(|(_, session)| !session.closed);
-    open.map(|(id, _)| id.clone()).collect()
-}
-
-fn running(world: &World) -> Vec<JobId> {
-    world.ledger.jobs.iter().filter(|(_, job)| job.run.is_some()).map(|(id, _)| id.clone()).collect()
 }
 
 fn nothing_is_left(world: &World) -> Kept {
@@ -125,6 +148,7 @@ fn nothing_is_left(world: &World) -> Kept {
 }
 
 fn finish(world: &mut World) -> Result<(), Broken> {
+    nothing_is_offered(world)?;
     // Whatever was checked on the way, all is checked here.
     world.options.sparse = 0;
     invariants::state(world, false)?;

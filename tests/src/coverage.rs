@@ -5,6 +5,7 @@ use fanin_protocol::record::{StopTarget, TakenBy};
 use fanin_protocol::{GroupId, JobId, NodeId, PartState, SessionId};
 
 use crate::ledger::JobSeen;
+use crate::mails;
 use crate::op::{Aim, How, Op, Promoted, Wish};
 use crate::parent::Offer;
 use crate::world::World;
@@ -38,6 +39,7 @@ pub fn pair(world: &World, op: &Op) -> String {
             let verb = if launching.needs.is_empty() { verb } else { "plan" };
             format!("Launch {verb}{call}, {known}, {}", node(world, &launching.parent))
         }
+        Op::Wait(_, Wish::Mail(..)) => format!("Take mail, {}", mailed(world, op)),
         Op::Wait(_, wanted) => format!("Take {}", taken(world, wanted)),
         Op::Leave(id) => format!("Release, {}", waiter(world, *id)),
         Op::Promote(Promoted::Job(id)) => format!("Release promoted job, {}", calls(world, of(world, id))),
@@ -69,6 +71,7 @@ pub fn pair(world: &World, op: &Op) -> String {
             }
         }
         Op::Fire(id) => format!("Report fired, {}", job(world, id)),
+        Op::Send(..) => format!("Post mail, {}", mailed(world, op)),
         Op::Listen(id) => format!("Report listens, {}", job(world, id)),
         Op::Silent(id) => format!("Report silent, {}", job(world, id)),
         Op::Took(id, _) => format!("Report took, {}", job(world, id)),
@@ -220,10 +223,22 @@ fn taken(world: &World, wish: &Wish) -> String {
             }));
             format!("hit, {}", if hit { "owed" } else { "nothing owed" })
         }
+        // What it finds is asked of the reference, as for a send.
+        Wish::Mail(..) => "mail".into(),
         Wish::Background(id) => format!("background, {}", calls(world, of(world, id))),
         Wish::Idle => {
             format!("idle, {}", if world.ledger.running > 0 { "jobs run" } else { "no job runs" })
         }
+    }
+}
+
+/// What a send or a receive has to be answered.
+fn mailed(world: &World, op: &Op) -> &'static str {
+    match mails::due(world, op) {
+        None => "nobody's",
+        Some(Ok(true)) => "mail is there",
+        Some(Ok(false)) => "taken in",
+        Some(Err(code)) => code,
     }
 }
 
@@ -266,6 +281,7 @@ fn waiter(world: &World, id: WaiterId) -> &'static str {
         Some(Some(Offer::Group(_))) => "holds a group",
         Some(Some(Offer::Wake(..))) => "holds a wake",
         Some(Some(Offer::Words(_))) => "holds words",
+        Some(Some(Offer::Mail)) => "holds mail",
         Some(Some(Offer::Known)) => "holds what is known",
     }
 }

@@ -13,6 +13,7 @@ pub mod host;
 pub mod invariants;
 pub mod ledger;
 pub mod lending;
+pub mod mails;
 pub mod nested;
 pub mod op;
 pub mod parent;

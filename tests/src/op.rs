@@ -4,6 +4,8 @@
 mod parse;
 mod print;
 
+use std::sync::Arc;
+
 use fanin_machine::{Named, WaiterId};
 use fanin_protocol::{
     Bounds, Budget, Cause, Edges, GroupId, JobId, JobKind, JobLimits, Lifetime, MessageId, NodeId,
@@ -85,6 +87,8 @@ pub enum Op {
     Silent(JobId),
     /// It has taken one.
     Took(JobId, MessageId),
+    /// The last run of a job sends a mail to another job, with this text.
+    Send(JobId, JobId, Arc<str>),
     /// The last run of a job's life before this one says that it is over.
     Late(JobId, How),
     /// Somebody sees that what the last run of a job left is gone.
@@ -150,6 +154,8 @@ pub enum Wish {
     Message(NodeId),
     /// The next firing of a watch of a session.
     Hit(NodeId),
+    /// The next mail of a member, from this one alone where that is said, and at once or not at all.
+    Mail(NodeId, Option<JobId>, bool),
     /// That nobody waits for a job in the foreground, in the life it has.
     Background(JobId),
     /// That no run is open.
@@ -188,7 +194,8 @@ impl Wish {
             | Self::Group(by, _)
             | Self::Wake(by)
             | Self::Message(by)
-            | Self::Hit(by) => Some(by),
+            | Self::Hit(by)
+            | Self::Mail(by, ..) => Some(by),
             Self::Background(_) | Self::Idle => None,
         }
     }

@@ -13,6 +13,7 @@ use fanin_protocol::{Fence, GroupId, JobId, Lifetime, MessageId, NodeId, Record}
 
 use crate::broken::{Kept, ensure};
 use crate::ledger::{GroupSeen, Ledger};
+use crate::mails::Mails;
 use crate::op::{Promoted, Wish};
 use crate::posts::PostSeen;
 
@@ -33,6 +34,8 @@ pub struct Parent {
     pub void_now: BTreeSet<Lifetime>,
     /// The group whose foreground calls are told to leave in this step.
     pub promoted: Option<GroupId>,
+    /// Mail between members.
+    pub mails: Mails,
 }
 
 /// A waiter.
@@ -68,6 +71,8 @@ pub enum Offer {
     Wake(GroupId, Vec<Lifetime>),
     /// A user's words.
     Words(MessageId),
+    /// A mail, which is marked as held in its box.
+    Mail,
     /// Something that the parent has already.
     Known,
 }
@@ -116,7 +121,8 @@ impl Parent {
             }
             Wish::Exact(_, _, lifetime) => vec![*lifetime],
             Wish::Background(job) => ledger.jobs.get(job).map(|job| job.lifetime).into_iter().collect(),
-            Wish::Group(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Hit(_) | Wish::Idle => Vec::new(),
+            Wish::Group(..) | Wish::Wake(_) | Wish::Message(_) | Wish::Hit(_) => Vec::new(),
+            Wish::Mail(..) | Wish::Idle => Vec::new(),
         };
         let life = wish.by().and_then(|by| ledger.life_of(by));
         self.waits.insert(waiter, Wait { wish, life, lives, offer: None, is_foreground: false });
@@ -157,6 +163,7 @@ impl Parent {
 
     /// A waiter left.
     pub fn left(&mut self, waiter: WaiterId) {
+        self.mails.given_back(waiter);
         self.waits.remove(&waiter);
     }
 
@@ -183,6 +190,7 @@ impl Parent {
                     self.words.insert(key);
                 }
             }
+            Some(Offer::Mail) => self.mails.taken(waiter),
             Some(Offer::Known) | None => {}
         }
     }
@@ -207,6 +215,11 @@ impl Parent {
         if let Some(id) = gone {
             self.closed(&NodeId::Job(id.clone()), ledger);
         }
+        if let Record::JobEnded(body) = record
+            && let Some(job) = ledger.jobs.get(&body.job)
+        {
+            self.mails.over(job.lifetime);
+        }
     }
 
     /// Once all answers of a step are given: a run that is over takes what it holds along.
@@ -214,13 +227,21 @@ impl Parent {
         let Record::RunEnded(body) = record else { return };
         if let Some(id) = job_of(ledger, body.run) {
             let node = NodeId::Job(id.clone());
-            self.waits.retain(|_, wait| wait.offer.is_none() || wait.wish.by() != Some(&node));
+            let mails = &mut self.mails;
+            self.waits.retain(|waiter, wait| {
+                let stays = wait.offer.is_none() || wait.wish.by() != Some(&node);
+                if !stays {
+                    mails.given_back(*waiter);
+                }
+                stays
+            });
         }
     }
 
     /// A crash: nobody waits any more, and what was acknowledged stays so.
     pub fn crashed(&mut self) {
         self.waits.clear();
+        self.mails = Mails::default();
     }
 
     /// What the records say was taken is what the parent has, result by result.

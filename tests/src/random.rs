@@ -144,8 +144,8 @@ pub fn operation(word: u64, world: &World, names: &Names) -> Op {
         },
         51..=53 => stop(&mut bits, world, names),
         54 | 55 => limit(&mut bits, world, names),
-        56 | 57 => Op::After(bits.pick([0, 1, 10, 50, 100, 500, 3_000, 60_000])),
-        58 => message(&mut bits, world, names),
+        56 => Op::After(bits.pick([0, 1, 10, 50, 100, 500, 3_000, 60_000])),
+        57 | 58 => message(&mut bits, world, names),
         59 => Op::Wall(bits.pick(JUMPS_MS)),
         60 => match session(&mut bits, names) {
             // One of the sessions is driven by a model, with little room.
@@ -162,15 +162,16 @@ pub fn operation(word: u64, world: &World, names: &Names) -> Op {
     }
 }
 
-/// Words and follow-ups: a few keys, so that some are known.
+/// Words and follow-ups, of a few keys, so that some are known; and mail.
 fn message(bits: &mut Bits, world: &World, names: &Names) -> Op {
     let key = names.messages[bits.of(names.messages.len())].clone();
-    match bits.of(8) {
+    match bits.of(12) {
         0..=2 => Op::Post(NodeId::Session(session(bits, names)), key),
         3 | 4 => Op::Post(NodeId::Job(job(bits, world, names)), key),
         5 => Op::Listen(job(bits, world, names)),
         6 => Op::Silent(job(bits, world, names)),
-        _ => Op::Took(job(bits, world, names), key),
+        7 => Op::Took(job(bits, world, names), key),
+        _ => Op::Send(job(bits, world, names), job(bits, world, names), key.to_string().into()),
     }
 }
 
@@ -321,7 +322,7 @@ fn turn(bits: &mut Bits, names: &Names) -> Op {
 fn wait(bits: &mut Bits, world: &World, names: &Names) -> Op {
     let waiter = WaiterId(bits.of(WAITERS as usize + 1) as u64);
     let by = parent(bits, world, names);
-    let kind = bits.of(9);
+    let kind = bits.of(11);
     let jobs = |bits: &mut Bits| -> Vec<JobId> {
         let count = 1 + bits.of(4);
         let mut jobs: Vec<JobId> = (0..count).map(|_| job(bits, world, names)).collect();
@@ -339,6 +340,10 @@ fn wait(bits: &mut Bits, world: &World, names: &Names) -> Op {
         6 if matches!(by, NodeId::Session(_)) => Wish::Message(by),
         6 => Wish::Wake(by),
         7 => Wish::Background(job(bits, world, names)),
+        8 | 9 => {
+            let from = bits.one_in(2).then(|| job(bits, world, names));
+            Wish::Mail(NodeId::Job(job(bits, world, names)), from, bits.one_in(4))
+        }
         _ => Wish::Idle,
     };
     Op::Wait(waiter, wanted)

@@ -1,6 +1,10 @@
 //! A breadth-first search over the real `step`: all states that a menu of operations can reach, each checked.
 //!
-//! Each state also dies where it is and is recovered from the rows that a store would hold, twice (RE-8).
+//! Each operation is carried out in each state, and checked: its records, effects and answers, and that the facts are the
+//! fold of the records. What holds for a state however it came about is checked once for each state; two are one where
+//! they differ in nothing that decides anything (`canon`). From each state all comes to an end, by itself and by a stop, and
+//! nothing is left: the way there is gone until it meets one that was gone before. Each state also dies where it is and is
+//! recovered from the rows that a store would hold, twice (RE-8).
 //!
 //! The machine has one owner, so the orders of its commands are all the interleavings there are. The first broken
 //! promise is reported with the shortest script that breaks it.
@@ -12,13 +16,16 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use fanin_machine::Held;
+
 use crate::broken::Kept;
-use crate::calm::{Calm, calm};
+use crate::calm::{Calm, calm_until};
 use crate::coverage;
 use crate::op::Op;
 use crate::recover::recover_rows;
+use crate::search::canon::{ELAPSED_MAX_MS, Name};
 use crate::search::menu::Menu;
-use crate::world::Options;
+use crate::world::{Options, World};
 
 /// What a search found.
 #[derive(Debug, Default)]
@@ -44,16 +51,18 @@ type Origin = (usize, usize);
 ///
 /// With the shortest script to it, where a promise is broken or the machine panics.
 pub fn search(menu: &Menu) -> Found {
-    let first = menu.start();
+    let (first, choices) = (menu.start(), menu.choices());
     let mut found = Found { states: 1, ..Found::default() };
-    let mut seen = HashSet::from([canon::of(&first)]);
+    let mut seen = HashSet::from([name(&first, menu)]);
+    // Worlds of which it is known that they come to a good end by themselves, and by a stop.
+    let mut calmed = [HashSet::new(), HashSet::new()];
     let mut origins: Vec<Origin> = vec![(0, 0)];
     let mut dead = HashSet::new();
     let mut open = VecDeque::from([(first, 0usize, 0usize)]);
     while let Some((world, place, depth)) = open.pop_front() {
         found.depth = found.depth.max(depth);
         let mut ops = Vec::new();
-        menu.moves(&world, &mut ops);
+        choices.moves(&world, &mut ops);
         for (choice, op) in ops.iter().enumerate() {
             found.transitions += 1;
             let pair = coverage::pair(&world, op);
@@ -66,16 +75,22 @@ pub fn search(menu: &Menu) -> Found {
                 found.kinds.extend(out.records.iter().map(|entry| entry.record.kind()));
                 Ok(())
             });
-            if !seen.insert(canon::of(&next)) {
+            let known = name(&next, menu);
+            if !seen.insert(known) {
                 continue;
             }
             found.states += 1;
             origins.push((place, choice));
             let here = origins.len() - 1;
-            for way in [Calm::Ends, Calm::Stuck] {
-                let mut last = next.clone();
-                last.options = Options { fold_each: false, sparse: u32::MAX, ..last.options };
-                guarded(menu, &origins, here, &Op::Why(crate::op::job("calm")), || calm(&mut last, way));
+            // A state that is known was looked at when it was new.
+            guarded(menu, &origins, place, op, || next.holds());
+            for (way, calmed) in [Calm::Ends, Calm::Stuck].into_iter().zip(&mut calmed) {
+                if way == Calm::Ends && calmed.contains(&known) {
+                    continue;
+                }
+                guarded(menu, &origins, here, &Op::Why(crate::op::job("calm")), || {
+                    comes_to_an_end(&next, menu, way, calmed)
+                });
             }
             guarded(menu, &origins, here, &Op::Crash, || {
                 next.rows.restored(next.state.facts())?;
@@ -86,6 +101,34 @@ pub fn search(menu: &Menu) -> Found {
         }
     }
     found
+}
+
+/// The name of a world of the search.
+fn name(world: &World, menu: &Menu) -> Name {
+    let elapsed = world.now.mono.0;
+    assert!(menu.long_time || elapsed < ELAPSED_MAX_MS, "{elapsed} ms have passed: `long_time` is for that");
+    canon::of(world, menu).unwrap_or_else(|| panic!("a time is neither near nor far: {:?}", world.state))
+}
+
+/// Follows a world to its end, or to one that is known to come to a good one; then so are all on the way.
+fn comes_to_an_end(world: &World, menu: &Menu, way: Calm, known: &mut HashSet<Name>) -> Kept {
+    let mut last = world.clone();
+    last.options = Options { fold_each: false, states_apart: false, sparse: u32::MAX, ..last.options };
+    let mut gone = Vec::new();
+    let mut until = None;
+    calm_until(&mut last, way, |world| {
+        // One last alarm, on which nothing depends, may be as far away as it likes.
+        let is_alone = world.state.held() == Held { timers: 1, ..Held::default() };
+        until = until.or(is_alone.then_some(world.now.mono));
+        let name = canon::of(world, menu);
+        gone.extend(name);
+        name.is_some_and(|name| known.contains(&name))
+    })?;
+    let elapsed = until.unwrap_or(last.now.mono).since(world.now.mono);
+    if menu.long_time || elapsed < ELAPSED_MAX_MS {
+        known.extend(gone);
+    }
+    Ok(())
 }
 
 /// Carries something out; where it breaks a promise or panics, tells the script that led there.
@@ -108,11 +151,11 @@ fn script_to(menu: &Menu, origins: &[Origin], mut place: usize) -> String {
         choices.push(choice);
         place = parent;
     }
-    let mut world = menu.start();
+    let (mut world, all) = (menu.start(), menu.choices());
     let mut words = vec![menu.head()];
     for choice in choices.into_iter().rev() {
         let mut ops = Vec::new();
-        menu.moves(&world, &mut ops);
+        all.moves(&world, &mut ops);
         words.push(ops[choice].to_string());
         drop(world.perform(&ops[choice]));
     }

@@ -21,6 +21,7 @@ use crate::host::Host;
 use crate::invariants;
 use crate::ledger::Ledger;
 use crate::lending;
+use crate::mails;
 use crate::op::{Aim, How, Launching, Op, Promoted, Wish};
 use crate::parent::Parent;
 use crate::rows::Rows;
@@ -38,12 +39,16 @@ pub struct Options {
     pub fold_each: bool,
     /// Keep the whole log.
     pub keep_log: bool,
+    /// What holds for a state however it came about is checked by who made the step, and not after each.
+    pub states_apart: bool,
     /// Check what costs a look at every job at each step of this many only; 0 and 1 are every step.
     pub sparse: u32,
     /// Keep rows as a store does, and recover from them.
     pub keep_rows: bool,
     /// The wall clock stands still, so that states differ in times of one clock only.
     pub wall_stands: bool,
+    /// How many mails a member may send; `None` for what is usual.
+    pub sends: Option<u32>,
 }
 
 /// The machine and its surroundings.
@@ -83,6 +88,8 @@ pub struct World {
     pub commits: Vec<usize>,
     /// Who is about to wait, and for what.
     asking: Option<(WaiterId, Wish)>,
+    /// A mail that is about to be sent.
+    sending: Option<(JobId, JobId, Arc<str>)>,
 }
 
 /// Where the wall clock of every test begins.
@@ -109,6 +116,7 @@ impl World {
             log: Vec::new(),
             commits: Vec::new(),
             asking: None,
+            sending: None,
         }
     }
 
@@ -162,10 +170,31 @@ impl World {
         {
             self.asking = Some((waiter, Wish::Group(launching.parent.clone(), launching.group.clone())));
         }
-        if let Op::Promote(promoted) = op {
-            return self.promote(promoted, command);
+        match op {
+            Op::Promote(promoted) => self.promote(promoted, command),
+            Op::Send(..) | Op::Wait(_, Wish::Mail(..)) => self.mail(op, command),
+            _ => self.step(command),
         }
-        self.step(command)
+    }
+
+    /// A member sends or receives, and is answered as it has to be (T-5 to T-8).
+    fn mail(&mut self, op: &Op, command: Command) -> Result<Out, Broken> {
+        let due = mails::due(self, op);
+        if let Op::Send(from, to, text) = op {
+            self.sending = Some((from.clone(), to.clone(), Arc::clone(text)));
+        }
+        let out = self.step(command)?;
+        self.sending = None;
+        if let (Some(Err("mailbox_reset")), Op::Wait(_, Wish::Mail(by, ..))) = (due, op) {
+            self.parent.mails.was_told(self.ledger.life_of(by).unwrap_or_default());
+        }
+        mails::is_due(due, self, op, &out)?;
+        Ok(out)
+    }
+
+    /// How many mails a member may send.
+    pub fn sends(&self) -> u32 {
+        self.options.sends.unwrap_or(MAIL_SENDS_MAX)
     }
 
     /// A promotion: it answers what it did, and whoever it sends away is told in the same step.
@@ -208,6 +237,9 @@ impl World {
                 .collect::<Vec<RunRef>>()
         };
         for run in asked(&out.effects) {
+            if self.options.states_apart {
+                self.holds()?;
+            }
             let last = self.host.beats.get(&run.fence).copied().unwrap_or_default();
             let more = self.step_once(Command::Report(Report { run, what: Said::Beat(last) }))?;
             ensure(asked(&more.effects).is_empty(), "SC-14", || format!("{run:?} is asked again at once"))?;
@@ -255,8 +287,9 @@ impl World {
         invariants::reply(&out, stale, is_open)?;
         self.steps += 1;
         self.unfinished = out.unfinished || self.unfinished && !matches!(command, Command::Tick);
-        if self.opened {
-            invariants::state(self, self.unfinished)?;
+        // Once the store is closed nobody is left to be looked at later.
+        if !self.options.states_apart || !self.ledger.open {
+            self.holds()?;
         }
         if !self.ledger.open {
             // Who waited was told; who holds an answer can acknowledge it no more.
@@ -267,6 +300,15 @@ impl World {
             self.commits.push(self.log.len());
         }
         Ok(out)
+    }
+
+    /// What holds between two steps, however they came about.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::perform`].
+    pub fn holds(&self) -> Kept {
+        if self.opened { invariants::state(self, self.unfinished) } else { Ok(()) }
     }
 
     /// The process dies between two steps. All that its records say stays, and nothing else.
@@ -308,7 +350,16 @@ impl World {
             Command::Open(_) => self.opened = true,
             Command::Take(_) if accepted => {
                 if let Some((waiter, wish)) = self.asking.take() {
-                    self.parent.asked(waiter, wish, &self.ledger);
+                    // One that only looked, and found nothing, waits for nothing.
+                    let has_left = matches!(wish, Wish::Mail(_, _, true)) && out.reply == Some(Reply::Done);
+                    if !has_left {
+                        self.parent.asked(waiter, wish, &self.ledger);
+                    }
+                }
+            }
+            Command::Post(Post::Mail { .. }) if accepted => {
+                if let Some((from, to, text)) = self.sending.take() {
+                    self.parent.mails.sent(&from, &to, text, &self.ledger);
                 }
             }
             Command::Release(Release::Waiter(_, Leave::Limit)) if out.reply == Some(Reply::Answered) => {}
@@ -369,7 +420,7 @@ impl World {
                     .map(|(starts, per_ms)| (JobKind::Command, Rate { starts, per_ms }))
                     .into_iter()
                     .collect(),
-                sends_per_member: MAIL_SENDS_MAX,
+                sends_per_member: self.sends(),
             }),
             Op::Drain => Command::Close(Close::Drain),
             Op::StopAll(grace_ms) => Command::Close(Close::Stop { grace_ms: *grace_ms, keep: false }),
@@ -453,6 +504,11 @@ impl World {
             Op::Fire(id) => report(self.host.runs.get(id), Said::Fired(format!("{id} saw it").into()))?,
             Op::Listen(id) => report(self.host.runs.get(id), Said::Listens)?,
             Op::Silent(id) => report(self.host.runs.get(id), Said::Silent)?,
+            Op::Send(from, to, text) => Command::Post(Post::Mail {
+                from: self.host.runs.get(from).copied().map(By::Run)?,
+                to: to.to_string().into(),
+                text: Arc::clone(text),
+            }),
             Op::Took(id, key) => report(self.host.runs.get(id), Said::Took(key.clone()))?,
             Op::Late(id, how) => report(self.host.old_runs.get(id), Said::Ended(ended(id, *how)))?,
             Op::Gone(id) => report(self.host.runs.get(id), Said::Gone)?,
@@ -492,6 +548,11 @@ impl World {
             Wish::Message(NodeId::Session(id)) => Wanted::Message(id.clone()),
             Wish::Hit(NodeId::Session(id)) => Wanted::Hit(id.clone()),
             Wish::Message(NodeId::Job(_)) | Wish::Hit(NodeId::Job(_)) => return None,
+            Wish::Mail(by, from, at_once) => Wanted::Mail {
+                by: self.by(by)?,
+                from: from.as_ref().map(|from| from.to_string().into()),
+                at_once: *at_once,
+            },
             Wish::Background(id) => Wanted::Background(
                 id.clone(),
                 self.ledger.jobs.get(id).map_or(Lifetime(0), |job| job.lifetime),

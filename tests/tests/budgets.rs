@@ -19,7 +19,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// What can happen, each with numbers in place of `A` to `C`. Jobs, groups and sessions are few, so that they meet.
+/// What can happen, each with numbers in place of `A` to `D`, of which the last may be as large as there are. Jobs, groups
+/// and sessions are few, so that they meet.
 const STEPS: [&str; 22] = [
     "launch agent in=t usd=A estimate=B jA kA",
     "launch closure in=t usd=A steps=B own_usd=C jA kB",
@@ -27,11 +28,11 @@ const STEPS: [&str; 22] = [
     "launch closure in=s usd=A jB kC",
     "launch closure below=jA usd=B estimate=C lA",
     "launch agent below=kA lB mA",
-    "used jA cost=B",
-    "used jA meter=2 cost=B tokens=C steps=A",
-    "used kA cost=B steps=C",
+    "used jA cost=D",
+    "used jA meter=2 cost=D tokens=C steps=A",
+    "used kA cost=D steps=C",
     "used kA meter=2",
-    "used lA cost=B steps=A",
+    "used lA cost=D steps=A",
     "end jA",
     "end jB failed",
     "end kA",
@@ -45,8 +46,8 @@ const STEPS: [&str; 22] = [
     "crash; open",
 ];
 
-fn filled(step: &str, numbers: [u64; 3]) -> String {
-    let names = ["A", "B", "C"].iter().zip(numbers);
+fn filled(step: &str, numbers: [u64; 4]) -> String {
+    let names = ["A", "B", "C", "D"].iter().zip(numbers);
     names.fold(step.to_owned(), |text, (name, number)| text.replace(name, &number.to_string()))
 }
 
@@ -54,10 +55,12 @@ fn filled(step: &str, numbers: [u64; 3]) -> String {
 /// for what starts without a right to, is refused without a reason, or goes on below what is used up.
 #[test]
 fn accounts_are_what_all_records_add_up_to() {
-    let steps = vec((0..STEPS.len(), [1..5u64, 1..7u64, 1..12u64]), 1..60);
-    let config = Config { cases: 3_000, failure_persistence: None, ..Config::default() };
+    let large = prop_oneof![30 => 1..7u64, 1 => u64::MAX - 3..=u64::MAX];
+    let numbers = (1..5u64, 1..7u64, 1..12u64, large).prop_map(|(a, b, c, d)| [a, b, c, d]);
+    let steps = vec((0..STEPS.len(), numbers), 1..60);
+    let config = Config { cases: 10_000, failure_persistence: None, ..Config::default() };
     let mut refused = 0;
-    let run = |slots: Option<u32>, steps: Vec<(usize, [u64; 3])>| {
+    let run = |slots: Option<u32>, steps: Vec<(usize, [u64; 4])>| {
         let options = Options {
             slots,
             grace_ms: 10,

@@ -190,7 +190,11 @@ fn is_circle(on: &[Vec<u32>]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 4_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn plans_go_as_the_reference_says(plan in plans(64), picks in prop::collection::vec(any::<u8>(), 1..80)) {

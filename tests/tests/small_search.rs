@@ -52,7 +52,7 @@ fn budgets() {
         ],
         ..Menu::default()
     });
-    assert!(found.states > 500, "{found:?}");
+    assert!(found.states > 400, "{found:?}");
     assert!(found.kinds.contains("usage") && found.kinds.contains("limits.set"), "{found:?}");
 }
 

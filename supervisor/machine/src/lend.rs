@@ -25,6 +25,8 @@ pub(crate) struct Lending {
     by_session: BTreeMap<SessionKey, u32>,
     /// Those that ask for it again, by session, first come. One that does not ask any more is skipped.
     pub(crate) asking: BTreeMap<SessionKey, VecDeque<JobKey>>,
+    /// Those that stand there: each once, also where it asks, waits again and asks again.
+    in_line: BTreeSet<JobKey>,
     /// Sessions with something in line and no slot of their own free.
     pub(crate) parked: BTreeSet<SessionKey>,
 }
@@ -101,8 +103,11 @@ pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
         // A stop has a deadline and waits for no slot.
         (Some(_), false, true) if is_stopping => grant(state, key, session, out),
         (Some(Lent::Away), false, true) => {
-            state.memory.lending.lent.insert(key, Lent::Asking);
-            state.memory.lending.asking.entry(session).or_default().push_back(key);
+            let lending = &mut state.memory.lending;
+            lending.lent.insert(key, Lent::Asking);
+            if lending.in_line.insert(key) {
+                lending.asking.entry(session).or_default().push_back(key);
+            }
             dispatch::join_round(state, session);
         }
         // It goes on by itself.
@@ -116,9 +121,14 @@ pub(crate) fn settle(state: &mut State, key: JobKey, out: &mut Out) {
 
 /// The next run of a session that asks for its slot.
 pub(crate) fn next_asking(state: &mut State, session: SessionKey) -> Option<JobKey> {
-    let Lending { lent, asking, .. } = &mut state.memory.lending;
+    let Lending { lent, asking, in_line, .. } = &mut state.memory.lending;
     let line = asking.get_mut(&session)?;
-    let next = std::iter::from_fn(|| line.pop_front()).find(|key| lent.get(key) == Some(&Lent::Asking));
+    let pop = || {
+        let key = line.pop_front()?;
+        in_line.remove(&key);
+        Some(key)
+    };
+    let next = std::iter::from_fn(pop).find(|key| lent.get(key) == Some(&Lent::Asking));
     if line.is_empty() {
         asking.remove(&session);
     }
@@ -214,6 +224,6 @@ fn has_due(state: &State, key: JobKey) -> bool {
 
 /// Entries in memory, for what must be empty at the end (G12).
 pub(crate) fn len(state: &State) -> usize {
-    let Lending { lent, by_session, asking, parked } = &state.memory.lending;
-    lent.len() + by_session.len() + asking.len() + parked.len()
+    let Lending { lent, by_session, asking, in_line, parked } = &state.memory.lending;
+    lent.len() + by_session.len() + asking.len() + in_line.len() + parked.len()
 }

@@ -77,6 +77,7 @@ impl Display for Op {
             Self::Listen(id) => write!(f, "listen {id}"),
             Self::Silent(id) => write!(f, "silent {id}"),
             Self::Took(id, key) => write!(f, "took {id} {key}"),
+            Self::Send(from, to, text) => write!(f, "send {from} {to} {text}"),
             Self::Late(id, how) => write!(f, "late {id} {how}"),
             Self::Gone(id) => write!(f, "gone {id}"),
             Self::Forged(run, at) => write!(f, "forged {run} {at}"),
@@ -228,6 +229,11 @@ impl Display for Asked<'_> {
             Wish::Wake(by) => write!(f, "wake {}", By(by)),
             Wish::Message(by) => write!(f, "message {}", By(by)),
             Wish::Hit(by) => write!(f, "hit {}", By(by)),
+            Wish::Mail(by, from, at_once) => {
+                write!(f, "mail {}", By(by))?;
+                from.as_ref().map_or(Ok(()), |from| write!(f, " from={from}"))?;
+                f.write_str(if *at_once { " now" } else { "" })
+            }
             Wish::Background(id) => write!(f, "background {id}"),
             Wish::Idle => f.write_str("idle"),
         }

@@ -57,6 +57,10 @@ impl Parent {
                 self.wake(by, result, ledger)?
             }
             (Answer::Wake(result), Wish::Wake(by)) => self.wake(by, result, ledger)?,
+            (Answer::Mail(mail), Wish::Mail(by, from, _)) => {
+                self.mails.offered(waiter, (by, from.as_ref()), mail, ledger)?;
+                Offer::Mail
+            }
             (Answer::Voided, Wish::Group(_, group)) => {
                 let voided = ledger.groups.get(group).is_some_and(|group| group.voided);
                 ensure(voided, "BAR-9", || format!("{group} is said to be voided"))?;
@@ -87,8 +91,11 @@ impl Parent {
                     NodeId::Job(id) => ledger.jobs.get(id).is_none_or(|job| job.run.is_none()),
                     NodeId::Session(_) => false,
                 });
-                let closed = run_over
-                    || matches!(wish, Wish::Wake(by) | Wish::Message(by) | Wish::Hit(by) if ledger.is_going(by));
+                let asks_for_more = matches!(
+                    wish,
+                    Wish::Wake(by) | Wish::Message(by) | Wish::Hit(by) | Wish::Mail(by, ..) if ledger.is_going(by)
+                );
+                let closed = run_over || asks_for_more;
                 ensure(closed || !ledger.open, "SH", || format!("{waiter:?} is told that all is over"))?;
                 self.left(waiter);
                 return Ok(());
@@ -248,7 +255,7 @@ impl Parent {
         self.waits.values().any(|wait| match (&wait.offer, &wait.wish) {
             (Some(Offer::Results(jobs)), _) => jobs.iter().any(|job| group.lives.contains(job)),
             (Some(Offer::Group(held)), _) => held == id,
-            (Some(Offer::Wake(..) | Offer::Words(_) | Offer::Known), _) => false,
+            (Some(Offer::Wake(..) | Offer::Words(_) | Offer::Mail | Offer::Known), _) => false,
             (None, Wish::All(..) | Wish::Exact(..)) => {
                 wait.is_parent_of(group)
                     && group.lives.iter().all(|member| self.has(member) || wait.lives.contains(member))
@@ -260,6 +267,7 @@ impl Parent {
                 | Wish::Wake(_)
                 | Wish::Message(_)
                 | Wish::Hit(_)
+                | Wish::Mail(..)
                 | Wish::Background(_)
                 | Wish::Idle,
             ) => false,
@@ -303,6 +311,9 @@ impl Parent {
             Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
             Wish::Message(by) => self.due_message(by, ledger).is_some() || ledger.is_going(by),
             Wish::Hit(by) => self.due_hit(by, ledger).is_some() || ledger.is_going(by),
+            Wish::Mail(by, from, _) => {
+                self.mails.next((by, from.as_ref()), ledger).is_some() || ledger.is_going(by)
+            }
             Wish::Background(_) => self.background(&wait.lives, ledger).is_some(),
             Wish::Idle => ledger.running == 0,
         }

@@ -47,13 +47,41 @@ pub struct Menu {
     pub crashes: u32,
     /// How often a job may be given more time.
     pub extends: u32,
+    /// How many mails a member may send.
+    pub sends: u32,
     /// Anything else, as scripts: stops, closes, and what will be refused.
     pub others: Vec<&'static str>,
     /// What may come before the opening after a crash.
     pub early: Vec<&'static str>,
 }
 
+/// A menu with its scripts read, once for all states.
+pub(super) struct Choices<'m> {
+    menu: &'m Menu,
+    launches: Vec<Op>,
+    /// By waiter, from the first on.
+    waits: Vec<Vec<Op>>,
+    others: Vec<Op>,
+    early: Vec<Op>,
+}
+
 impl Menu {
+    /// Its scripts, read.
+    pub(super) fn choices(&self) -> Choices<'_> {
+        let read = |texts: &[&'static str]| texts.iter().flat_map(|text| op::script(text).ops).collect();
+        let wait = |waiter: u64| {
+            let text = |wait: &&str| op::script(&format!("wait w{waiter} {wait}")).ops;
+            self.waits.iter().flat_map(text).collect()
+        };
+        Choices {
+            menu: self,
+            launches: read(&self.launches),
+            waits: (1..=self.waiters).map(wait).collect(),
+            others: read(&self.others),
+            early: read(&self.early),
+        }
+    }
+
     /// The world before the first choice: open, with session `s`.
     pub(super) fn start(&self) -> World {
         let options = Options {
@@ -62,7 +90,9 @@ impl Menu {
             grace_ms: 10,
             fold_each: true,
             keep_rows: true,
+            states_apart: true,
             wall_stands: true,
+            sends: Some(self.sends),
             ..Options::default()
         };
         let mut world = World::new(options);
@@ -77,66 +107,70 @@ impl Menu {
         let slots = self.slots.map_or_else(|| "slots none".into(), |slots| format!("slots {slots}"));
         self.rate.map_or_else(|| slots.clone(), |(starts, ms)| format!("{slots}; rate {starts} {ms}"))
     }
+}
 
+impl Choices<'_> {
     /// What can happen in a world. The order is that of the menu, so that a choice can be named by its place.
     pub(super) fn moves(&self, world: &World, ops: &mut Vec<Op>) {
+        let menu = self.menu;
         if !world.opened {
             ops.push(Op::Open);
-            scripts(&self.early, ops);
+            ops.extend_from_slice(&self.early);
             return;
         }
         self.launches(world, ops);
         self.waits(world, ops);
         for (id, run) in &world.host.runs {
             let is_open = world.ledger.is_open(run.fence);
-            self.reports(id, is_open, ops);
+            menu.reports(id, is_open, ops);
         }
-        self.turns(world, ops);
+        menu.turns(world, ops);
         let alarm = world.near_alarm().map(|at| at.since(world.now.mono));
-        if alarm.is_some_and(|ms| (self.time && ms < FAR_MS) || self.long_time) {
+        if alarm.is_some_and(|ms| (menu.time && ms < FAR_MS) || menu.long_time) {
             ops.push(Op::Alarm);
         }
-        if world.crashes < self.crashes {
+        if world.crashes < menu.crashes {
             ops.push(Op::Crash);
         }
-        scripts(&self.others, ops);
-        ops.retain(|op| !matches!(op, Op::Extend(..)) || world.ledger.extended < self.extends);
+        ops.extend_from_slice(&self.others);
+        ops.retain(|op| match op {
+            Op::Extend(..) => world.ledger.extended < menu.extends,
+            Op::Used(id, ..) => menu.late || world.ledger.jobs.get(id).is_some_and(|job| job.run.is_some()),
+            _ => true,
+        });
     }
 
     fn launches(&self, world: &World, ops: &mut Vec<Op>) {
-        for launch in self.launches.iter().flat_map(|text| op::script(text).ops) {
-            let is_new = match &launch {
-                Op::Launch(launching) => {
-                    is_known(world, &launch)
-                        && !launching.again
-                        && launching.jobs.iter().all(|id| !world.ledger.jobs.contains_key(id))
-                }
-                _ => false,
-            };
-            if is_new {
-                ops.push(launch);
+        let is_new = |launch: &&Op| match launch {
+            Op::Launch(launching) => {
+                is_known(world, launch)
+                    && !launching.again
+                    && launching.jobs.iter().all(|id| !world.ledger.jobs.contains_key(id))
             }
-        }
+            _ => false,
+        };
+        ops.extend(self.launches.iter().filter(is_new).cloned());
     }
 
     fn waits(&self, world: &World, ops: &mut Vec<Op>) {
         let mut is_next = true;
-        for waiter in (1..=self.waiters).map(WaiterId) {
+        for (waiter, waits) in (1..).map(WaiterId).zip(&self.waits) {
             if world.parent.waits.contains_key(&waiter) {
                 ops.push(Op::Leave(waiter));
                 ops.push(Op::Ack(waiter));
-                if self.expires {
+                if self.menu.expires {
                     ops.push(Op::Expire(waiter));
                 }
             } else if is_next {
                 // Names do not matter: the next free one is as good as any other.
                 is_next = false;
-                let text = |wait: &&str| op::script(&format!("wait w{} {wait}", waiter.0)).ops;
-                ops.extend(self.waits.iter().flat_map(text).filter(|op| is_known(world, op)));
+                ops.extend(waits.iter().filter(|op| is_known(world, op)).cloned());
             }
         }
     }
+}
 
+impl Menu {
     fn reports(&self, id: &JobId, is_open: bool, ops: &mut Vec<Op>) {
         if !is_open {
             if self.late {
@@ -172,10 +206,6 @@ impl Menu {
     }
 }
 
-fn scripts(texts: &[&'static str], ops: &mut Vec<Op>) {
-    ops.extend(texts.iter().flat_map(|text| op::script(text).ops));
-}
-
 /// Waits and stops of what nobody has launched yet are for the menu of refusals.
 fn is_known(world: &World, op: &Op) -> bool {
     match op {
@@ -184,7 +214,9 @@ fn is_known(world: &World, op: &Op) -> bool {
         }
         Op::Wait(_, Wish::Group(by, id)) => is_there(world, by) && world.ledger.groups.contains_key(id),
         Op::Stop(Aim::Group(id), ..) => world.ledger.groups.contains_key(id),
-        Op::Wait(_, Wish::Wake(by) | Wish::Message(by) | Wish::Hit(by)) => is_there(world, by),
+        Op::Wait(_, Wish::Wake(by) | Wish::Message(by) | Wish::Hit(by) | Wish::Mail(by, ..)) => {
+            is_there(world, by)
+        }
         Op::Wait(_, Wish::Background(id)) => world.ledger.jobs.contains_key(id),
         Op::Launch(launching) => is_there(world, &launching.parent),
         _ => true,

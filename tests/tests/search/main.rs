@@ -173,7 +173,7 @@ models! {
         binds: true,
         time: true,
         crashes: 1,
-        others: vec!["stop a", "stop-group g grace=0", "stop-all"],
+        others: vec!["stop a", "stop-exact b", "stop-group g grace=0", "stop-all"],
         ..Menu::default()
     };
     /// J-7, J-17, A-1, SC-16: another try, stops around it, and old timers.
@@ -233,15 +233,25 @@ models! {
     };
     /// RE-3: parts of a run and of a turn.
     parts = Menu {
-        launches: vec!["launch closure as=g a", "start agent as=h b"],
-        binds: true,
+        launches: vec!["launch closure as=g a"],
         ends: vec![How::Ok, How::Empty],
         parts: vec![PartState::Pending, PartState::Running, PartState::Completed],
         turn_parts: vec![PartState::Pending, PartState::Running, PartState::Error],
         turns: 1,
         late: true,
         crashes: 1,
-        others: vec!["stop a", "stop b grace=0", "turn-end s lost"],
+        others: vec!["stop a", "turn-end s lost"],
+        ..Menu::default()
+    };
+    /// The same of an agent, whose runner comes up, in the group of a turn and beside another run.
+    parts_of_agents = Menu {
+        launches: vec!["launch closure as=g a", "start agent as=h b"],
+        binds: true,
+        ends: vec![How::Ok],
+        parts: vec![PartState::Pending, PartState::Running, PartState::Completed],
+        turns: 1,
+        crashes: 1,
+        others: vec!["stop b grace=0"],
         ..Menu::default()
     };
     /// SH-1 to SH-4, S-3: the stages of an end.
@@ -289,11 +299,81 @@ models! {
         others: vec!["stop-all", "drain", "stop b", "finish"],
         ..Menu::default()
     };
-    /// J-14, J-21, J-22: a second life of an id, waits and stops of both, late reports of the first, a crash. The
-    /// places are those of the one order in which `a` is launched first.
+    /// T-5 to T-11: sends, receives that end in every way, the end and the stop of who receives, and a crash.
+    mail = Menu {
+        launches: vec!["launch resume=rerun as=g a b c>a"],
+        waiters: 2,
+        waits: vec!["mail below=b", "mail below=b from=a", "mail below=c now"],
+        expires: true,
+        sends: 2,
+        ends: vec![How::Ok],
+        crashes: 1,
+        others: vec!["send a b x", "send a c y", "send b a x", "stop b grace=0"],
+        ..Menu::default()
+    };
+    /// SC-10, T-7: a receive lends its slot, and what it is given is held until it has one again.
+    mail_slots = Menu {
+        slots: Some(2),
+        launches: vec!["launch closure as=g a b c d>a"],
+        waiters: 2,
+        waits: vec!["mail below=b", "mail below=c from=b"],
+        expires: true,
+        sends: 1,
+        ends: vec![How::Ok],
+        others: vec!["send a b x", "send b c y", "stop a grace=0"],
+        ..Menu::default()
+    };
+    /// T-7, T-11, J-7: mail waits for the next try of whom it is for, and is gone with its end.
+    mail_of_tries = Menu {
+        launches: vec!["launch closure retries=1 as=g a b c>a"],
+        waiters: 1,
+        waits: vec!["mail below=b", "mail below=c from=b"],
+        sends: 1,
+        ends: vec![How::Failed, How::Ok],
+        time: true,
+        others: vec!["send a b x", "send b c y", "close s"],
+        ..Menu::default()
+    };
+    /// BU-1 to BU-8: two budgets above two groups, one of them with a budget of its own: money is set aside, told, given
+    /// back, used up and raised, and a crash takes nothing of it.
+    quotas = Menu {
+        launches: vec![
+            "launch in=t closure usd=10 estimate=6 as=g a b",
+            "launch in=t closure estimate=5 as=h c",
+        ],
+        ends: vec![How::Ok],
+        crashes: 1,
+        others: vec![
+            "session t agent usd=14 min=1",
+            "used a cost=4",
+            "used a cost=10",
+            "used b cost=6",
+            "used c cost=5",
+            "stop a grace=0",
+            "set-budget session t usd=20",
+            "close t",
+        ],
+        ..Menu::default()
+    };
+    /// BU-3, BU-5, SC-10: what waits for a slot and for money, and a parent that lends both.
+    quotas_of_a_tree = Menu {
+        slots: Some(1),
+        launches: vec![
+            "launch closure usd=10 estimate=6 as=g a b",
+            "launch closure below=a own_steps=2 estimate=3 as=h c",
+        ],
+        waiters: 1,
+        waits: vec!["all below=a c"],
+        ends: vec![How::Ok, How::Failed],
+        expires: true,
+        others: vec!["used a cost=6", "used c cost=3 steps=1", "used c cost=9 steps=2", "set-budget group g usd=7"],
+        ..Menu::default()
+    };
+    /// J-14, J-21, J-22: a second life of an id, stops of both, late reports of the first and of runs that are over, a wait,
+    /// time, a crash. The places are those of the one order in which `a` is launched first.
     lives = Menu {
         launches: vec!["launch closure as=g a"],
-        waiters: 2,
+        waiters: 1,
         waits: vec!["all a", "group g", "wake"],
         ends: vec![How::Ok],
         late: true,
@@ -306,6 +386,16 @@ models! {
             "stop-old a",
             "late a",
         ],
+        ..Menu::default()
+    };
+    /// The same with two who wait, for either life.
+    waits_of_lives = Menu {
+        launches: vec!["launch closure as=g a"],
+        waiters: 2,
+        waits: vec!["all a", "group g", "wake"],
+        ends: vec![How::Ok],
+        crashes: 1,
+        others: vec!["launch closure again as=h a", "start closure a", "stop a", "stop-old a", "late a"],
         ..Menu::default()
     };
     /// SC-20, BAR-12: foreground calls that are promoted, leave, are repeated, and those who wait for that; a crash, the
@@ -353,7 +443,7 @@ models! {
             "stop-group x",
             "stop-group h",
             "open",
-            "alarm",
+            "after 0",
         ],
         ..Menu::default()
     };
@@ -382,7 +472,7 @@ fn every_record_and_every_pair_of_command_and_state_is_reached() {
         .map(|(kind, _)| *kind)
         .filter(|kind| all.iter().any(|found| found.kinds.contains(kind)))
         .collect();
-    expect!["store.opened store.closed session.opened session.closed job.queued job.stopping job.ended run.started run.bound run.ended part group.sealed group.fired group.voided message.posted message.taken limits.set note"].assert_eq(&kinds.join(" "));
+    expect!["store.opened store.closed session.opened session.closed job.queued job.stopping job.ended run.started run.bound run.ended part group.sealed group.fired group.voided message.posted message.taken usage limits.set note"].assert_eq(&kinds.join(" "));
     let (states, transitions): (Vec<usize>, Vec<usize>) =
         all.iter().map(|found| (found.states, found.transitions)).unzip();
     println!(

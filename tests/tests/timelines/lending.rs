@@ -426,3 +426,34 @@ fn a_worker_of_an_agent_launches_nothing() {
         "#]],
     );
 }
+
+// SC-10, G14: a run that asks for its slot, waits for more and asks again stands in line once.
+#[test]
+fn a_run_that_asks_twice_stands_in_line_once() {
+    check(
+        "slots 3; launch a b c d e f>a; wait w1 mail below=b; wait w3 mail below=c; send a b x; wait w2 mail below=b; \
+         send a b y; send a c z; why c; end d; end e; ack w1; ack w2; ack w3",
+        expect![[r#"
+            job.queued a
+            job.queued b
+            job.queued c
+            job.queued d
+            job.queued e
+            job.queued f
+            group.sealed [a b c d e f>a]
+            run.started a
+            run.started b
+            run.started c
+            run.started d
+            run.started e
+            -> w1: mail of a
+            why c: waits for its slot again, place 2; slots are held by a, d, e
+            run.ended d completed
+            job.ended d completed
+            -> w2: mail of a
+            run.ended e completed
+            job.ended e completed
+            -> w3: mail of a
+        "#]],
+    );
+}

@@ -542,3 +542,188 @@ fn a_plan_in_a_turn_is_a_group_of_its_own() {
     "#]],
     );
 }
+
+// RE-7, T-3: what a job needs may be over before a crash, and is followed after it, also where the job had no slot yet.
+#[test]
+fn what_was_over_before_a_crash_is_followed_after_it() {
+    check(
+        "slots 1; launch a b>a c; end a; spawn c; crash; open; end b",
+        expect![[r#"
+            job.queued a
+            job.queued b
+            job.queued c
+            group.sealed [a b>a c]
+            run.started a
+            run.ended a completed
+            job.ended a completed
+            run.started c
+            run.bound c
+            store.opened after a crash
+            run.ended c interrupted
+            job.ended c error/interrupted interrupted
+            run.started b
+            run.ended b completed
+            job.ended b completed
+            group.fired partial [a completed, b completed, c error/interrupted]
+        "#]],
+    );
+}
+
+// RE-7, T-3: the same where nothing was to start any more.
+#[test]
+fn what_became_ready_while_nothing_started_starts_in_the_next_epoch() {
+    check(
+        "launch a b>a; drain; end a; crash; open; end b",
+        expect![[r#"
+            job.queued a
+            job.queued b
+            group.sealed [a b>a]
+            run.started a
+            run.ended a completed
+            job.ended a completed
+            store.opened after a crash
+            run.started b
+            run.ended b completed
+            job.ended b completed
+            group.fired all_ok [a completed, b completed]
+        "#]],
+    );
+}
+
+// RE-8, T-4: two that are needed fail in one step. What is skipped is told its root in the order of the plan, so that what
+// comes last names the first root, however the ends came.
+#[test]
+fn of_two_that_failed_at_once_the_first_is_the_root_of_what_needs_both() {
+    check(
+        "launch a b c>a d>b e>c+d; crash; open",
+        expect![[r#"
+            job.queued a
+            job.queued b
+            job.queued c
+            job.queued d
+            job.queued e
+            group.sealed [a b c>a d>b e>c+d]
+            run.started a
+            run.started b
+            store.opened after a crash
+            run.ended a interrupted
+            run.ended b interrupted
+            job.ended a error/interrupted interrupted
+            job.ended b error/interrupted interrupted
+            job.ended c error/dependency because of a
+            job.ended d error/dependency because of b
+            job.ended e error/dependency because of a
+            group.fired none_ok [a error/interrupted, b error/interrupted, c error/dependency, d error/dependency, e error/dependency]
+        "#]],
+    );
+}
+
+// T-4: all edges at once: both ends of one are named twice, a diamond, and who runs all the same behind it.
+#[test]
+fn a_diamond_with_a_failure_on_one_side_skips_its_end_once() {
+    check(
+        "launch a b>a+a c>a d>b+c e>d+a? f>e; end a; end b failed; end c; end e; end f",
+        expect![[r#"
+            job.queued a
+            job.queued b
+            job.queued c
+            job.queued d
+            job.queued e
+            job.queued f
+            group.sealed [a b>a c>a d>b+c e>a+d? f>e]
+            run.started a
+            run.ended a completed
+            job.ended a completed
+            run.started b
+            run.started c
+            run.ended b failed
+            job.ended b error/failed
+            job.ended d error/dependency because of b
+            run.started e
+            run.ended c completed
+            job.ended c completed
+            run.ended e completed
+            job.ended e completed
+            run.started f
+            run.ended f completed
+            job.ended f completed
+            group.fired partial [a completed, b error/failed, c completed, d error/dependency, e completed, f completed]
+        "#]],
+    );
+}
+
+// P7, T-3, SC-10: a circle over two doors, a wait and a plan. Each says for whom it waits, and a limit ends it.
+#[test]
+fn a_circle_of_a_wait_and_a_plan_is_named_and_bounded() {
+    check(
+        "slots 1; launch closure run=50 a b>a; wait w1 all below=a b; why a; why b; after 60; end a",
+        expect![[r#"
+            job.queued a
+            job.queued b
+            group.sealed [a b>a]
+            run.started a
+            why a: waits for b
+            why b: waits for 1 that it needs: a
+            job.stopping a error/timeout
+            -> Polite stop of a
+            run.ended a completed
+            job.ended a error/timeout.run completed_anyway
+            job.ended b error/dependency because of a
+            group.fired none_ok [a error/timeout, b error/dependency]
+            -> w1: closed
+        "#]],
+    );
+}
+
+// P7, T-7: a circle over two other doors, mail and a wait: named as well, and whoever receives stops to by itself.
+#[test]
+fn a_circle_of_mail_and_a_wait_is_named_and_bounded() {
+    check(
+        "launch closure a b c>a; wait w1 mail below=b from=a; wait w2 all below=a b; why a; why b; expire w1; why b; \
+         end b; ack w2; end a",
+        expect![[r#"
+            job.queued a
+            job.queued b
+            job.queued c
+            group.sealed [a b c>a]
+            run.started a
+            run.started b
+            why a: waits for b
+            why b: waits for a
+            why b: working
+            run.ended b completed
+            job.ended b completed
+            -> w2: [b completed]
+            run.ended a completed
+            job.ended a completed
+            run.started c
+        "#]],
+    );
+}
+
+// P7: two that wait for each other.
+#[test]
+fn a_circle_of_two_waits_is_named_and_ends_with_one_of_them() {
+    check(
+        "launch a b; wait w1 all below=a b; wait w2 all below=b a; why a; why b; stop b grace=0; end b lost; ack w1; end a",
+        expect![[r#"
+            job.queued a
+            job.queued b
+            group.sealed [a b]
+            run.started a
+            run.started b
+            why a: waits for b
+            why b: waits for a
+            job.stopping b cancelled/user
+            -> Polite stop of b
+            -> Forced stop of b
+            run.ended b cancelled
+            job.ended b cancelled/user
+            -> w2: closed
+            -> w1: [b cancelled/user]
+            run.ended a completed
+            job.ended a completed
+            group.fired partial [a completed, b cancelled/user]
+        "#]],
+    );
+}
