@@ -80,6 +80,23 @@ fn what_does_not_fit_a_budget_is_told_in_the_one_result() {
     assert_eq!(jobs["jobs"][0]["usage"]["cost_usd_micros"], 300_000);
 }
 
+// B77: of 1.00 USD 0.90 are spent, and five that expect 0.09 each become ready at once. One is admitted, four are told, and
+// the one result has them all.
+#[test]
+fn of_five_that_fit_one_by_one_the_first_is_admitted_and_four_are_told() {
+    let first = format!("{}id = \"first\"\n", task("cost-0.90"));
+    let five = format!("{}depends = [\"first\"]\n", task("cost-0.09")).repeat(5);
+    let folder = folder(&format!("concurrency = 5\n[budget]\nusd = 1.00\nestimate = 0.09\n{first}{five}"));
+    let ended = run(folder.path(), &["m.toml", "--json"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let (well, told) = ("completed - -", "error budget usd");
+    assert_eq!(ends(&document), [well, well, told, told, told, told]);
+    assert_eq!((&document["cost_usd_micros"], &document["cost_unknown"]), (&990_000.into(), &0.into()));
+    let runs: Vec<_> = document["entries"].as_array().unwrap().iter().map(|entry| &entry["runs"]).collect();
+    assert_eq!(runs, [1, 1, 0, 0, 0, 0]);
+}
+
 #[test]
 fn what_runs_when_a_budget_is_used_up_is_stopped_and_keeps_its_output() {
     let folder = folder(&format!("[budget]\nusd = 0.50\n{}", task("cost-0.75 hangs")));
