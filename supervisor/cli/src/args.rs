@@ -10,6 +10,7 @@ use clap::{CommandFactory, FromArgMatches};
 use fanin_protocol::JobLimits;
 use fanin_protocol::limits::GROUP_MEMBERS_MAX;
 
+use crate::ask::Ask;
 use crate::budget;
 use crate::config::show::ConfigCommand;
 use crate::demo;
@@ -26,6 +27,7 @@ use crate::resume::ResumeArgs;
 use crate::serve::ServeArgs;
 use crate::status::StatusArgs;
 use crate::team::TeamArgs;
+use crate::wait::WaitArgs;
 
 /// Headings of the help.
 const WORK: &str = "What to run";
@@ -137,6 +139,17 @@ started; 3 the manifest's deadline ended the run; 70 fanin failed, or a process 
 is still at work; 130 or 143 a signal (INT, HUP or TERM) ended tasks. The code tells of the tasks alone: that standard output is closed, or that its
 reader is gone, does not change it.";
 
+const WAIT: &str = "\
+Examples:
+  fanin wait 3f2a --timeout 10m || echo 'not done, or not well'
+      the run whose id begins so: its result as `fanin run` prints it, with the same exit code
+  fanin wait job_51c0 job_77aa --any
+      until one of two jobs is over
+
+It only looks on: Ctrl-C or a limit that has passed ends the wait, and the jobs go on.
+
+Exit codes: those of `fanin run`; of several the gravest. 3 is also a --timeout that has passed (wait_timed_out).";
+
 /// The program's words.
 #[derive(Debug, clap::Parser)]
 #[command(name = "fanin", version, after_help = EXAMPLES)]
@@ -173,6 +186,11 @@ pub(crate) enum Command {
     /// Send mail to another task of the group, or receive it; for commands that fanin runs
     #[command(after_help = TEAM)]
     Team(TeamArgs),
+    /// Wait until runs or jobs of `fanin serve` are over, and print what came of them
+    #[command(after_help = WAIT)]
+    Wait(WaitArgs),
+    #[command(flatten)]
+    Ask(Ask),
     /// Say which agents are there and answer
     Doctor(DoctorArgs),
     /// Five fake agents, a kill -9, and one wake: what fanin is for, in two seconds
@@ -250,6 +268,14 @@ pub(crate) struct RunArgs {
     /// No groups, annotations and summary, though this is a step of GitHub Actions
     #[arg(long, help_heading = LEFT)]
     pub(crate) no_github: bool,
+
+    /// Let `fanin serve` run it, and say its id: it outlives this terminal; `fanin wait` has the result
+    #[arg(short = 'D', long, help_heading = HOW, conflicts_with_all = ["again", "junit", "on_done", "notify", "no_keep", "no_store"])]
+    pub(crate) detach: bool,
+
+    /// With --detach: the id of the run; one that was launched before is not launched again
+    #[arg(long, value_name = "ID", requires = "detach", help_heading = HOW)]
+    pub(crate) key: Option<String>,
 
     /// Keep nothing of this run in the state folder; it cannot be run again then
     #[arg(long, help_heading = LEFT)]
@@ -332,6 +358,10 @@ pub(crate) enum Asked {
     Serve(ServeArgs),
     /// Mail of the job around it.
     Team(TeamArgs),
+    /// To wait for what is served.
+    Wait(WaitArgs),
+    /// Something of what is served.
+    Ask(Ask),
     /// Which agents are there.
     Doctor(DoctorArgs),
     /// The demo, or a part of it.
@@ -359,7 +389,7 @@ impl Asked {
         match self {
             Self::Run(..) | Self::Exec(_) | Self::Resume(_) | Self::Serve(_) | Self::Look(_) => true,
             Self::Doctor(_) => true,
-            Self::Status(_) | Self::Config(_) => true,
+            Self::Status(_) | Self::Config(_) | Self::Wait(_) | Self::Ask(_) => true,
             // A server says it with its first launch, where its agent hears it.
             Self::Mcp(_) | Self::Watch(_) | Self::Team(_) => false,
             Self::Demo(_) | Self::Init(_) | Self::Completions(_) => false,
@@ -377,8 +407,10 @@ impl Asked {
             Self::Doctor(args) => args.json,
             Self::Status(args) => args.json,
             Self::Team(args) => args.is_json(),
+            Self::Wait(args) => args.json,
             Self::Config(ConfigCommand::Show(args)) => args.json,
             Self::Mcp(_) | Self::Serve(_) | Self::Demo(_) | Self::Init(_) | Self::Completions(_) => false,
+            Self::Ask(_) => false,
         }
     }
 }
@@ -401,6 +433,8 @@ impl Asked {
             | Self::Mcp(_)
             | Self::Serve(_)
             | Self::Team(_)
+            | Self::Wait(_)
+            | Self::Ask(_)
             | Self::Doctor(_)
             | Self::Status(_)
             | Self::Init(_)
@@ -434,6 +468,8 @@ fn asked(command: Command, matches: &clap::ArgMatches) -> Result<Asked, clap::Er
         Command::Mcp(args) => return Ok(Asked::Mcp(args)),
         Command::Serve(args) => return Ok(Asked::Serve(args)),
         Command::Team(args) => return Ok(Asked::Team(args)),
+        Command::Wait(args) => return Ok(Asked::Wait(args)),
+        Command::Ask(ask) => return Ok(Asked::Ask(ask)),
         Command::Doctor(args) => return Ok(Asked::Doctor(args)),
         Command::Demo { part } => return demo(part).map(Asked::Demo),
         Command::Status(args) => return Ok(Asked::Status(args)),
@@ -497,7 +533,7 @@ pub(crate) fn concurrency(text: &str) -> Result<usize, String> {
     }
 }
 
-fn fail_on(text: &str) -> Result<FailOn, String> {
+pub(crate) fn fail_on(text: &str) -> Result<FailOn, String> {
     FailOn::parse(text).ok_or_else(|| "write partial or none-ok".to_owned())
 }
 

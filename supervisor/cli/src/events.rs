@@ -4,7 +4,7 @@ use std::io::Write;
 use std::thread;
 
 use fanin_protocol::limits::FOLLOW_EVERY;
-use fanin_protocol::{Cursor, Entry, LogId, Seq, text};
+use fanin_protocol::{Cursor, Entry, LogId, Named, Record, Seq, text};
 use fanin_supervisor::stored::{Records, StoredRecord};
 use serde_json::json;
 
@@ -44,13 +44,15 @@ pub(crate) fn run(args: &EventsArgs, state: &State, out: &mut dyn Write) -> Resu
     let found = args.place.places(state)?.find_or_newest(args.run.as_deref())?;
     let from = from(&args.from, found.stored.log(), found.stored.head())?;
     let mut records = found.stored.records();
-    let mut printer = Printer { is_json: args.json, from, begun_ms: None };
+    // The store of a run has nothing else in it.
+    let only = found.place.is_shared.then(|| found.named.clone());
+    let mut printer = Printer { is_json: args.json, from, begun_ms: None, only, is_over: false };
     let end = loop {
         // Before the look: what an owner wrote last is there once it is gone.
         let is_owned = found.place.is_owned()?;
         while printer.page(&mut records, out)? {}
         out.flush()?;
-        if !args.follow {
+        if !args.follow || printer.is_over {
             break Ok(Exit::Done);
         }
         if !is_owned {
@@ -95,6 +97,10 @@ struct Printer {
     from: Seq,
     /// The time of the first record.
     begun_ms: Option<u64>,
+    /// What alone is shown, of a store that has more.
+    only: Option<Named>,
+    /// That is over.
+    is_over: bool,
 }
 
 impl Printer {
@@ -103,12 +109,34 @@ impl Printer {
         let page = records.page()?;
         let Some(log) = records.log() else { return Ok(false) };
         for record in &page {
+            if !self.is_wanted(record) {
+                continue;
+            }
             let line = if self.is_json { self.document(record, log)? } else { self.line(record) };
             if let Some(line) = line {
                 writeln!(out, "{line}")?;
             }
         }
         Ok(!page.is_empty())
+    }
+
+    /// True for what is shown at all. It notes the end of that.
+    fn is_wanted(&mut self, record: &StoredRecord) -> bool {
+        let Some(only) = &self.only else { return true };
+        let StoredRecord::Known(entry) = record else { return matches!(record, StoredRecord::Gap { .. }) };
+        let is_wanted = match only {
+            Named::Job(job) => entry.about.job.as_ref() == Some(job),
+            Named::Group(group) => entry.about.group() == Some(group),
+            Named::Session(session) => entry.about.session() == Some(session),
+        };
+        match (&entry.record, only) {
+            (Record::JobQueued(queued), Named::Job(job)) if queued.job == *job => self.is_over = false,
+            (Record::JobEnded(ended), Named::Job(job)) if ended.job == *job => self.is_over = true,
+            (Record::GroupFired(fired), Named::Group(group)) => self.is_over |= fired.group == *group,
+            (Record::GroupVoided(voided), Named::Group(group)) => self.is_over |= voided.group == *group,
+            _ => {}
+        }
+        is_wanted
     }
 
     fn document(&self, record: &StoredRecord, log: &LogId) -> Result<Option<String>, LookError> {

@@ -20,6 +20,8 @@ pub(crate) enum Exit {
     Deadline,
     /// A hosted parent was woken as often as it may be without a word of its user (W-7).
     Autonomy,
+    /// The limit of a wait passed; what is waited for goes on.
+    WaitTimedOut,
     /// fanin could not keep its word.
     Internal,
     /// A process may still be alive after its forced stop.
@@ -43,7 +45,7 @@ impl Exit {
             Self::Done => 0,
             Self::SomeNotCompleted | Self::TurnFailed | Self::Refused | Self::Empty => 1,
             Self::Usage => 2,
-            Self::Deadline | Self::Autonomy => 3,
+            Self::Deadline | Self::Autonomy | Self::WaitTimedOut => 3,
             Self::Internal | Self::Unreaped => 70,
             Self::Owned | Self::TryAgain => 75,
             Self::Signal(Signal::Interrupt | Signal::HangUp) => 130,
@@ -60,6 +62,7 @@ impl Exit {
             Self::Usage => "usage",
             Self::Deadline => "deadline",
             Self::Autonomy => "autonomy",
+            Self::WaitTimedOut => "wait_timed_out",
             Self::Internal => "internal",
             Self::Unreaped => "unreaped",
             Self::Owned => "owned",

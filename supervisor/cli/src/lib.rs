@@ -5,10 +5,12 @@
 
 mod again;
 mod args;
+mod ask;
 mod budget;
 mod completions;
 mod config;
 mod demo;
+mod detach;
 mod doctor;
 mod drive;
 mod duration;
@@ -40,6 +42,7 @@ mod plan;
 mod prepare;
 mod progress;
 mod ps;
+mod reach;
 mod report;
 mod resume;
 mod sanitize;
@@ -59,6 +62,7 @@ mod team;
 mod testing;
 mod timeline;
 mod view;
+mod wait;
 mod warning;
 mod watch;
 mod words;
@@ -83,6 +87,7 @@ use crate::mask::Mask;
 use crate::mcp::McpArgs;
 use crate::plan::Refused;
 use crate::prepare::Prepared;
+use crate::reach::ReachError;
 use crate::resume::Resumed;
 use crate::signals::Signals;
 use crate::stderr::Stderr;
@@ -180,6 +185,9 @@ async fn program(stderr: &Stderr) -> Ended {
             Ok(Ok(Ready::Serve(prepared))) => return serve_all(*prepared, signals, stderr).await,
             Ok(Ok(Ready::Watch(prepared))) => return look_out(*prepared, signals, stderr).await,
             Ok(Ok(Ready::Exec(prepared))) => return host(*prepared, signals, stderr).await,
+            Ok(Ok(Ready::Wait(prepared))) => return wait(*prepared, signals, stderr).await,
+            Ok(Ok(Ready::Ask(prepared))) => return ask(*prepared, signals, stderr).await,
+            Ok(Ok(Ready::Detach(prepared))) => return detach(*prepared, signals, stderr).await,
             Ok(Err(ended)) => return ended,
             Err(panic) => {
                 let ended = Ended::new(Exit::Internal, wants_json());
@@ -207,6 +215,53 @@ enum Ready {
     Watch(Box<lookout::Prepared>),
     Mcp(Box<mcp::Served>),
     Serve(Box<serve::Prepared>),
+    Wait(Box<wait::Prepared>),
+    Ask(Box<ask::Prepared>),
+    Detach(Box<detach::Prepared>),
+}
+
+/// Why a service did not do what was asked.
+fn unreached(is_json: bool, error: &ReachError, stderr: &Stderr) -> Ended {
+    Ended::new(error.exit(), is_json).saying(stderr, error.code(), &error.to_string())
+}
+
+/// Waits for what is served.
+async fn wait(prepared: wait::Prepared, signals: Signals, stderr: &Stderr) -> Ended {
+    let is_json = prepared.is_json();
+    match wait::run(prepared, signals, stderr).await {
+        Ok(exit) => Ended::new(exit, is_json),
+        Err(error) => unreached(is_json, &error, stderr),
+    }
+}
+
+/// Asks the service something. A signal ends the program, whatever became of it.
+async fn ask(prepared: ask::Prepared, mut signals: Signals, stderr: &Stderr) -> Ended {
+    tokio::select! {
+        asked = ask::run(prepared) => match asked {
+            Ok(exit) => Ended::new(exit, false),
+            Err(error) => unreached(false, &error, stderr),
+        },
+        signal = signals.next() => Ended::new(Exit::Signal(signal), false),
+    }
+}
+
+/// Launches in the service. A signal ends the program; whether it was launched is not known then.
+async fn detach(prepared: detach::Prepared, mut signals: Signals, stderr: &Stderr) -> Ended {
+    let is_json = prepared.is_json;
+    let told = tokio::select! {
+        told = detach::run(prepared) => told,
+        signal = signals.next() => return Ended::new(Exit::Signal(signal), is_json),
+    };
+    let printed = told.and_then(|told| {
+        if let Some(warning) = told.warning {
+            stderr.say(&format!("fanin: warning: {warning}"));
+        }
+        wait::print(&told.text).map_err(ReachError::Write)
+    });
+    match printed {
+        Ok(()) => Ended::new(Exit::Done, is_json),
+        Err(error) => unreached(is_json, &error, stderr),
+    }
 }
 
 /// Watches to the end.
@@ -266,6 +321,19 @@ fn read(stderr: &Stderr) -> Result<Ready, Ended> {
     log::begin(config.settings.log().with(&log), stderr);
     tell_interrupted(&asked, &config, stderr);
     let prepared = match asked {
+        Asked::Run(args, inline) if args.detach => {
+            stderr.hide_more(args.flags.variables());
+            let prepared = detach::prepare(&args, &inline, &config, io::stdin().lock());
+            prepared.map(Box::new).map(Ready::Detach)
+        }
+        Asked::Wait(args) => {
+            let prepared = wait::prepare(args, &config.settings.state()).map(Box::new).map(Ready::Wait);
+            return prepared.map_err(|error| unreached(is_json, &error, stderr));
+        }
+        Asked::Ask(ask) => {
+            let prepared = ask::prepare(ask, &config.settings.state()).map(Box::new).map(Ready::Ask);
+            return prepared.map_err(|error| unreached(is_json, &error, stderr));
+        }
         Asked::Run(args, inline) => {
             stderr.hide_more(args.flags.variables());
             let prepared = prepare::prepare(*args, &inline, &config, io::stdin().lock());
@@ -376,8 +444,10 @@ fn tell_interrupted(asked: &Asked, config: &Config, stderr: &Stderr) {
         Asked::Run(args, _) => !args.json,
         Asked::Exec(args) => !args.json,
         Asked::Look(look) => !look.is_json(),
+        Asked::Wait(args) => !args.json,
         Asked::Resume(_)
         | Asked::Watch(_)
+        | Asked::Ask(_)
         | Asked::Mcp(_)
         | Asked::Team(_)
         | Asked::Serve(_)

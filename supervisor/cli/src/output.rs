@@ -9,7 +9,6 @@ use fanin_supervisor::JobOutput;
 
 use crate::exit::Exit;
 use crate::look::{State, Where};
-use crate::ps;
 use crate::stores::{Found, LookError};
 
 /// The words of `fanin output`.
@@ -45,8 +44,7 @@ pub(crate) fn run(
     let found = args.place.places(state)?.find(&args.job)?;
     let (job, stored) = (found.job()?, &found.stored);
     let mut shown = Shown { out, warn, is_raw: args.raw, held: Vec::new(), is_line: false };
-    let is_over = stored.get(job).is_none_or(|info| info.status.is_terminal() && !ps::is_lost(&info));
-    if args.follow && !is_over {
+    if args.follow && !found.is_over() {
         let end = follow(&found, &mut shown);
         shown.end()?;
         shown.out.flush()?;

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::look::{State, Where};
+use crate::prepare;
 use crate::stores::{self, LookError, Place, short};
 
 /// Columns of a label in a list.
@@ -106,6 +107,21 @@ pub(crate) fn run(
         _ => writeln!(out, "{count} of them have lost their supervisor; `fanin resume` lists their runs")?,
     }
     Ok(exit)
+}
+
+/// Writes a table of jobs that a process has.
+///
+/// # Errors
+///
+/// The writer's.
+pub(crate) fn table(out: &mut dyn Write, jobs: &[&JobInfo]) -> std::io::Result<()> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{}", row(["JOB", "RUN", "LABEL", "TIME"], "STATUS"))?;
+    let until_ms = prepare::now_ms();
+    let listed = jobs.iter().map(|job| Listed { job: (*job).clone(), lost_in: None, until_ms });
+    listed.into_iter().try_for_each(|listed| writeln!(out, "{}", line(&listed)))
 }
 
 /// A job of a list.

@@ -206,6 +206,8 @@ fn words(args: &ResumeArgs) -> RunArgs {
         notify: false,
         no_notify: false,
         no_github: false,
+        detach: false,
+        key: None,
         no_keep: false,
         no_store: false,
         drain: args.drain,

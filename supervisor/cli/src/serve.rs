@@ -33,7 +33,7 @@ use crate::signals::{Demand, Escalation, Signal, Signals};
 use crate::stderr::Stderr;
 
 /// Bytes of the file that says where the socket is.
-const PLACE_BYTES_MAX: u64 = 4096;
+pub(crate) const PLACE_BYTES_MAX: u64 = 4096;
 
 /// The words of `fanin serve`.
 #[derive(Debug, clap::Args)]

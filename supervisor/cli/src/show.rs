@@ -58,7 +58,10 @@ pub(crate) fn run(args: &ShowArgs, state: &State, out: &mut dyn Write) -> Result
     let jobs = jobs(&found);
     match (&found.named, args.json) {
         (Named::Group(_), true) => match found.stored.group(found.group()?).and_then(|group| group.result) {
-            Some(result) => document(&with_saved(&found.stored, &result), out)?,
+            Some(result) => {
+                let result = with_saved(&found.stored, &result);
+                document(&result, Exit::of(&result, None, None), out)?;
+            }
             None => ps::document(out, &jobs)?,
         },
         (Named::Job(_) | Named::Session(_), true) => ps::document(out, &jobs)?,
@@ -138,7 +141,7 @@ fn write_why(job: &JobInfo, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The jobs that are meant, in launch order.
-fn jobs(found: &Found) -> Vec<JobInfo> {
+pub(crate) fn jobs(found: &Found) -> Vec<JobInfo> {
     let mut filter = JobFilter { limit: usize::MAX, ..JobFilter::default() };
     match &found.named {
         Named::Job(job) => return found.stored.get(job).into_iter().collect(),
@@ -153,7 +156,12 @@ fn timeline(stored: &Stored, jobs: &[JobInfo], marks: Option<Marks>) -> Timeline
     Timeline::new(jobs.iter().map(|job| Span::of(job, until_ms)).collect(), marks)
 }
 
-fn show_job(stored: &Stored, job: &JobInfo, out: &mut dyn Write) -> Result<(), LookError> {
+/// Shows a job: how it stands, its time line, and how to see its output.
+///
+/// # Errors
+///
+/// [`LookError`].
+pub(crate) fn show_job(stored: &Stored, job: &JobInfo, out: &mut dyn Write) -> Result<(), LookError> {
     writeln!(out, "{}  {}", job.job, ps::state(job))?;
     let label = job.label.as_ref().map(|label| text::one_line(label));
     let message = job.message.as_ref().map(|message| text::one_line(message));
@@ -209,7 +217,8 @@ fn show_group(
     write_result(&found.stored, group, &with_saved(&found.stored, result), out)
 }
 
-fn with_saved(stored: &Stored, result: &CombinedResult) -> CombinedResult {
+/// A result with what interrupted jobs had put out.
+pub(crate) fn with_saved(stored: &Stored, result: &CombinedResult) -> CombinedResult {
     // Where it cannot be read, the result says as much as its records.
     tasks::with_saved(result.clone(), |job| stored.output(job).ok().flatten())
 }
@@ -248,7 +257,7 @@ fn marks(stored: &Stored, group: &GroupInfo) -> Result<Marks, LookError> {
 /// # Errors
 ///
 /// [`LookError`].
-fn write_result(
+pub(crate) fn write_result(
     stored: &Stored,
     group: &GroupInfo,
     result: &CombinedResult,
@@ -266,10 +275,18 @@ fn write_result(
     Ok(report.write(&mut out, result.entries.iter().map(std::borrow::Cow::Borrowed), kept)?)
 }
 
-fn document(result: &CombinedResult, mut out: &mut dyn Write) -> Result<(), LookError> {
+/// Writes `fanin.result/1` of a run that ends the program so.
+///
+/// # Errors
+///
+/// The writer's.
+pub(crate) fn document(
+    result: &CombinedResult,
+    exit: Exit,
+    mut out: &mut dyn Write,
+) -> Result<(), LookError> {
     let members = members(result);
-    let beside =
-        Beside { members: &members, parent: None, again_of: None, exit: Exit::of(result, None, None) };
+    let beside = Beside { members: &members, parent: None, again_of: None, exit };
     Ok(json::write(&mut out, result, beside)?)
 }
 

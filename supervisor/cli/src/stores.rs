@@ -11,12 +11,13 @@ use fanin_sanitize::SanitizeError;
 use fanin_sqlite::{Owner, StoreReader};
 use fanin_supervisor::journal::JournalError;
 use fanin_supervisor::stored::Stored;
-use fanin_supervisor::{FindError, Named};
+use fanin_supervisor::{FindError, JobFilter, Named};
 
 use crate::exec;
 use crate::exit::Exit;
 use crate::keep;
 use crate::prepare;
+use crate::ps;
 use crate::sanitize;
 
 /// The database of a store.
@@ -73,6 +74,14 @@ pub(crate) enum LookError {
         /// How it goes on.
         way_out: String,
     },
+    /// What was followed goes on with another service: this one has ended in order.
+    #[error("{what} is not over, and its service has ended; {way_out}")]
+    ServiceEnded {
+        /// The job or run.
+        what: String,
+        /// How it goes on.
+        way_out: String,
+    },
     /// The state folder cannot be read, or the answer not be written.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -92,6 +101,7 @@ impl LookError {
             Self::Store(error) => error.code(),
             Self::Sanitize(error) => error.code(),
             Self::Interrupted { .. } => "interrupted",
+            Self::ServiceEnded { .. } => "service_ended",
             Self::Io(_) => "look_io",
         }
     }
@@ -101,7 +111,7 @@ impl LookError {
         match self {
             Self::Store(JournalError::Owned { .. }) => Exit::Owned,
             Self::Store(_) | Self::Io(_) => Exit::Internal,
-            Self::Interrupted { .. } => Exit::SomeNotCompleted,
+            Self::Interrupted { .. } | Self::ServiceEnded { .. } => Exit::SomeNotCompleted,
             Self::Sanitize(error) => sanitize::of_error(error),
             Self::State(_)
             | Self::NoStore(_)
@@ -120,12 +130,19 @@ pub(crate) struct Place {
     pub(crate) dir: PathBuf,
     /// Its folder's own name: that of the run where it is one's.
     pub(crate) name: String,
+    /// It is the store that a service owns.
+    pub(crate) is_shared: bool,
 }
 
 impl Place {
     fn new(dir: &Path) -> Self {
         let name = dir.file_name().unwrap_or(dir.as_os_str());
-        Self { dir: dir.to_owned(), name: text::path(Path::new(name)) }
+        Self { dir: dir.to_owned(), name: text::path(Path::new(name)), is_shared: false }
+    }
+
+    /// The shared store of a state folder.
+    fn shared(state: &Path) -> Self {
+        Self { is_shared: true, ..Self::new(&layout::store(state)) }
     }
 
     /// True where it is a session's, with which nobody goes on.
@@ -144,6 +161,9 @@ impl Place {
 
     /// What goes on with it where its owner died.
     pub(crate) fn way_out(&self) -> String {
+        if self.is_shared {
+            return "this goes on with it: fanin serve".to_owned();
+        }
         way_out(&self.dir, &self.name)
     }
 
@@ -163,14 +183,14 @@ impl Place {
 /// Stores to look at.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// The newest first.
+    /// The newest first; that of the service last.
     pub(crate) all: Vec<Place>,
     /// Runs that have no store.
     pub(crate) without: Vec<Place>,
 }
 
 impl Places {
-    /// The store in this folder, or those of all runs of the state folder.
+    /// The store in this folder, or those of all runs of the state folder and of its service.
     ///
     /// # Errors
     ///
@@ -183,10 +203,14 @@ impl Places {
             }
             return Ok(Self { all: vec![Place::new(dir)], without: Vec::new() });
         }
-        let runs = keep::folders(&state?)?;
+        let state = state?;
+        let runs = keep::folders(&state)?;
         let (with, without): (Vec<_>, Vec<_>) = runs.iter().partition(|folder| is_store(folder));
-        let places = |folders: Vec<&PathBuf>| folders.into_iter().map(|folder| Place::new(folder)).collect();
-        Ok(Self { all: places(with), without: places(without) })
+        let places = |folders: Vec<&PathBuf>| -> Vec<_> {
+            folders.into_iter().map(|folder| Place::new(folder)).collect()
+        };
+        let shared = Some(Place::shared(&state)).filter(|shared| is_store(&shared.dir));
+        Ok(Self { all: places(with).into_iter().chain(shared).collect(), without: places(without) })
     }
 
     /// The newest of them.
@@ -263,12 +287,35 @@ impl Places {
         if let Some(start) = start {
             return self.find(start);
         }
-        let place = self.newest()?.clone();
+        let newest = Newest::of(self.newest()?)?;
+        let shared = self.all.last().filter(|place| place.is_shared && place.dir != newest.place.dir);
+        let newest = match shared.map(Newest::of).transpose()? {
+            Some(shared) if shared.launched_ms() > newest.launched_ms() => shared,
+            Some(_) | None => newest,
+        };
+        let none = || LookError::NoStore(format!("nothing was launched in {}", newest.place.name));
+        let named = Named::Group(newest.group.clone().ok_or_else(none)?);
+        Ok(Found { place: newest.place, stored: newest.stored, named })
+    }
+}
+
+/// The newest group of a store.
+struct Newest {
+    place: Place,
+    stored: Arc<Stored>,
+    group: Option<GroupId>,
+}
+
+impl Newest {
+    fn of(place: &Place) -> Result<Self, LookError> {
         let stored = Arc::new(place.read()?);
-        let group = stored.groups().last();
-        let none = || LookError::NoStore(format!("nothing was launched in {}", place.name));
-        let named = Named::Group(group.ok_or_else(none)?.group);
-        Ok(Found { place, stored, named })
+        let group = stored.groups().last().map(|group| group.group);
+        Ok(Self { place: place.clone(), stored, group })
+    }
+
+    fn launched_ms(&self) -> Option<u64> {
+        let filter = JobFilter { group: Some(self.group.clone()?), limit: 1, ..JobFilter::default() };
+        self.stored.list(&filter).jobs.first().map(|job| job.queued_at_ms)
     }
 }
 
@@ -308,8 +355,36 @@ impl Found {
             let (what, way_out) = (self.named.to_string(), self.place.way_out());
             return Err(LookError::Interrupted { what, way_out });
         }
+        if self.place.is_shared && !stored.is_owned() {
+            let (what, way_out) = (self.named.to_string(), self.place.way_out());
+            return Err(LookError::ServiceEnded { what, way_out });
+        }
         // Somebody goes on with it, or it was closed in order.
         Ok(stored.is_owned())
+    }
+
+    /// True where nothing comes any more of what it is; a session never ends.
+    pub(crate) fn is_over(&self) -> bool {
+        match &self.named {
+            Named::Job(job) => {
+                self.stored.get(job).is_none_or(|job| job.status.is_terminal() && !ps::is_lost(&job))
+            }
+            Named::Group(group) => {
+                let group = self.stored.group(group);
+                group.is_none_or(|group| group.result.is_some() || group.voided.is_some())
+            }
+            Named::Session(_) => false,
+        }
+    }
+
+    /// The same, read again.
+    ///
+    /// # Errors
+    ///
+    /// [`LookError::Store`].
+    pub(crate) fn again(&self) -> Result<Self, LookError> {
+        let stored = Arc::new(self.place.read()?);
+        Ok(Self { place: self.place.clone(), stored, named: self.named.clone() })
     }
 
     /// The group that it is.

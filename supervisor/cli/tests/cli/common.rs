@@ -110,6 +110,20 @@ impl Running {
         }
     }
 
+    /// Waits for a line on standard output that contains `words`, and returns it.
+    pub(crate) fn says(&mut self, words: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let line = self.stdout.recv_timeout(left);
+            let line = line.unwrap_or_else(|_| panic!("no line with {words:?} in: {}", self.shown));
+            self.shown.push_str(&line);
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
     /// Waits until standard output is this, so far.
     pub(crate) fn shows(&mut self, all: &str) {
         let end = Instant::now() + PATIENCE;

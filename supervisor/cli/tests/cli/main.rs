@@ -53,6 +53,8 @@ mod sanitize;
 #[cfg(test)]
 mod serve;
 #[cfg(test)]
+mod service;
+#[cfg(test)]
 mod signals;
 #[cfg(test)]
 mod stores;
