@@ -1,7 +1,7 @@
 //! The end of every test: faults stop, all that is open is ended, and then nothing may be left (G6, G12, G13).
 
 use fanin_machine::{Held, WaiterId};
-use fanin_protocol::{NodeId, SessionId};
+use fanin_protocol::{MessageId, NodeId, SessionId};
 
 use crate::broken::{Broken, Kept, ensure};
 use crate::invariants;
@@ -64,8 +64,23 @@ pub fn calm_until(world: &mut World, way: Calm, mut is_known: impl FnMut(&World)
 fn go_on(world: &mut World, way: Calm) -> Result<bool, Broken> {
     let Some(op) = next(world, way) else { return Ok(false) };
     world.perform(&op)?;
-    if let Op::Wait(_, _) = op {
+    if let Op::Wait(..) = op {
         let is_offered = world.parent.waits.get(&TAKER).is_some_and(|wait| wait.offer.is_some());
+        if let (false, Op::Wait(_, Wish::Message(node))) = (is_offered, &op)
+            && world.ledger.may_be_spent(node)
+        {
+            // It was woken as often as it may be without a word of its user (W-7): here it is.
+            world.perform(&Op::Leave(TAKER))?;
+            let key = MessageId::parse(&format!("calm{}", world.ledger.head));
+            let key = key.map_err(|error| Broken { rule: "calm", what: error.to_string() })?;
+            let head = world.ledger.head;
+            world.perform(&Op::Post(node.clone(), key))?;
+            if world.ledger.head == head && world.near_alarm().is_some() {
+                // Nobody is heard any more, and a minute is over at some time.
+                world.perform(&Op::Alarm)?;
+            }
+            return Ok(true);
+        }
         ensure(is_offered, "G13", || format!("what is owed is never offered: {:?}", world.ledger))?;
         world.perform(&Op::Ack(TAKER))?;
     }
