@@ -156,6 +156,7 @@ fn nothing_is_left(world: &World) -> Kept {
         clocks: held.clocks,
         aside: held.aside,
         quotas: held.quotas,
+        teams: held.teams,
         ..Held::default()
     };
     let allowed = if ledger.queued > 0 { queued } else { Held::default() };
