@@ -316,7 +316,9 @@ mod tests {
             fanin.toml:8:11: command: an agent of kind "command" needs {prompt} in one of its arguments
             fanin.toml:9:1: command: the program is missing
             fanin.toml:10:1: comand: unknown key; did you mean `command`?
-            fanin.toml:11:10: rights: use "read-only", "edit" or "full""#]]
+            fanin.toml:11:10: rights: use "read-only", "edit" or "full"
+            fanin.toml:14:11: modes.read: unknown key; did you mean `read-only`?
+            fanin.toml:14:30: modes.full: must be a string, not an integer"#]]
         .assert_eq(&problems.unwrap_err().join("\n"));
         assert!(parsed("[agents").unwrap_err()[0].starts_with("fanin.toml:1:"));
     }

@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn jobs_go_in_parts_that_fit_in_order_and_none_is_left_out() {
         let job =
-            |n: usize| NewJob::new(n.to_string(), CommandSpec::shell("x".repeat(n * 997 % 700_000 + 1)));
+            |n: usize| NewJob::new(n.to_string(), CommandSpec::shell("x".repeat(n * 99_991 % 700_000 + 1)));
         let jobs: Vec<NewJob> = (0..60).map(job).collect();
         let parts = parts(jobs.clone()).unwrap();
         assert!(parts.len() > 5);

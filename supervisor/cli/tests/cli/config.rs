@@ -180,7 +180,7 @@ fn status_counts_what_is_at_work_and_says_nothing_where_nothing_is() {
     let document = with(folder.path(), &["status", "--json"], &[]).stdout;
     assert_eq!(
         document,
-        "{\"schema\":\"fanin.status/1\",\"running\":1,\"queued\":1,\"owed\":0,\"interrupted\":0}\n"
+        "{\"schema\":\"fanin.status/1\",\"running\":1,\"queued\":1,\"owed\":0,\"interrupted\":0,\"service\":null}\n"
     );
     fs::write(folder.path().join("go"), "").unwrap();
     assert_eq!(running.end().code, Some(0));

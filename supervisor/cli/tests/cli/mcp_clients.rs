@@ -54,7 +54,7 @@ fn the_inspector_lists_and_calls() {
         let said = node(folder.path(), &all);
         serde_json::from_str(&said).unwrap_or_else(|_| panic!("no JSON: {said}"))
     };
-    assert_eq!(inspect(&["tools/list"])["tools"].as_array().map(Vec::len), Some(6));
+    assert_eq!(inspect(&["tools/list"])["tools"].as_array().map(Vec::len), Some(7));
     let said = inspect(&["tools/call", "--tool-name", "subagent", "--tool-arg", "shell=echo hi"]);
     assert_eq!(said["structuredContent"]["results"][0]["tasks"][0]["output"], "hi\n", "{said}");
 }
