@@ -72,8 +72,14 @@ impl Ledger {
                 (NodeId::Job(_), TakenBy::Waiter | TakenBy::Inbox | TakenBy::Results) => false,
             };
             ensure(fits, "J-24", || format!("{key} ({post:?}) by {by:?}"))?;
+            let woken = (post.hit.is_some() && by == TakenBy::Inbox).then(|| post.to.clone());
             if let Some(post) = self.posts.get_mut(key) {
                 post.taken = Some(by);
+            }
+            if let Some(NodeId::Session(id)) = woken
+                && let Some(session) = self.sessions.get_mut(&id)
+            {
+                session.woken += 1;
             }
         }
         Ok(())

@@ -317,3 +317,13 @@ fn a_watch_that_is_quiet_is_not_noted_as_stalled() {
         "#]],
     );
 }
+
+// W-7: a firing wakes like a result, and is counted and held like one; words of the user are not.
+#[test]
+fn a_firing_is_a_wake_and_is_held_where_there_were_enough() {
+    check(
+        "session t agent wakes=1; launch in=t as=g w fires=3 total=9000; fire w; wait w1 in=t hit; ack w1; fire w; wait w2 in=t hit; \
+         wait w3 in=t message; post m1 in=t; ack w3; ack w2; leave w3",
+        expect![[r#""#]],
+    );
+}
