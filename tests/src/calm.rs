@@ -75,9 +75,12 @@ fn go_on(world: &mut World, way: Calm) -> Result<bool, Broken> {
             let key = key.map_err(|error| Broken { rule: "calm", what: error.to_string() })?;
             let head = world.ledger.head;
             world.perform(&Op::Post(node.clone(), key))?;
-            if world.ledger.head == head && world.near_alarm().is_some() {
-                // Nobody is heard any more, and a minute is over at some time.
-                world.perform(&Op::Alarm)?;
+            if world.ledger.head == head {
+                // Nobody is heard any more. A minute is over at some time; else its parent goes.
+                let NodeId::Session(id) = node else { return Ok(false) };
+                let next =
+                    if world.near_alarm().is_some() { Op::Alarm } else { Op::CloseSession(id.clone()) };
+                world.perform(&next)?;
             }
             return Ok(true);
         }

@@ -307,7 +307,9 @@ impl Parent {
             Wish::Group(_, id) => {
                 ledger.groups.get(id).is_some_and(|group| group.fired.is_some() || group.voided)
             }
-            Wish::Wake(by) | Wish::Message(by) | Wish::Hit(by) if ledger.may_be_spent(by) => ledger.is_going(by),
+            Wish::Wake(by) | Wish::Message(by) | Wish::Hit(by) if ledger.may_be_spent(by) => {
+                ledger.is_going(by)
+            }
             Wish::Wake(by) => self.due(by, ledger).is_some() || ledger.is_going(by),
             Wish::Message(by) => self.due_message(by, ledger).is_some() || ledger.is_going(by),
             Wish::Hit(by) => self.due_hit(by, ledger).is_some() || ledger.is_going(by),

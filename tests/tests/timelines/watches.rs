@@ -324,6 +324,20 @@ fn a_firing_is_a_wake_and_is_held_where_there_were_enough() {
     check(
         "session t agent wakes=1; launch in=t as=g w fires=3 total=9000; fire w; wait w1 in=t hit; ack w1; fire w; wait w2 in=t hit; \
          wait w3 in=t message; post m1 in=t; ack w3; ack w2; leave w3",
-        expect![[r#""#]],
+        expect![[r#"
+            session.opened t
+            job.queued w
+            group.sealed [w]
+            run.started w
+            message.posted watch-4-1 to t
+            -> w1: hit 1 of w
+            message.taken watch-4-1 by inbox
+            message.posted watch-4-2 to t
+            message.posted m1 to t
+            -> w2: hit 2 of w
+            -> w3: words m1
+            message.taken m1 by inbox
+            message.taken watch-4-2 by inbox
+        "#]],
     );
 }
