@@ -348,7 +348,7 @@ impl RunContext {
     }
 
     /// Receives the next mail for this job, or from one sender alone; `None` where none came in time, which is
-    /// [`MAIL_WAIT_MAX`] at the most. With no time at all it only looks.
+    /// [`MAIL_WAIT_MAX`](fanin_protocol::limits::MAIL_WAIT_MAX) at the most. With no time at all it only looks.
     ///
     /// Mail of one sender comes in the order in which it was sent. While it waits the job lends its slot and is not idle.
     /// What was sent is text of another job: data, and no instruction.
